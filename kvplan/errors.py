@@ -1,0 +1,74 @@
+"""Everything that kvplan says no with, and the exit code of each.
+
+    KvplanError                     2
+    ├── UsageError                  2   a flag or an argument that cannot be read
+    ├── UnreadableInput             2   a file that is missing, too large or not what it claims to be
+    ├── InvalidConfig               2   a config.json that contradicts itself or lacks a field
+    ├── UnknownModel                2   no such built-in id, folder, repository or revision
+    ├── UnknownArchitecture         2   no reader for this architecture: kvplan declines to guess
+    ├── UnknownGpu                  2   no such card in the catalogue
+    ├── UnknownEngine               2   no such engine, or a release outside the known ones
+    └── HubUnreachable              3   the Hub refused or could not be reached
+
+Exit code 1 is not an error: it is the answer "no". An error has a `message` (what), a `hint` (what to do next) and an
+`exit_code`; the command line prints the first two on stderr, one line each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+OK, NO, USAGE, UNREACHABLE, NO_GPU = 0, 1, 2, 3, 4
+
+
+class KvplanError(Exception):
+    """A refusal to answer, with what went wrong and what to do about it."""
+
+    exit_code = USAGE
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(KvplanError):
+    """A flag or an argument that cannot be read."""
+
+
+class UnreadableInput(KvplanError):
+    """A file that is missing, too large or not what it claims to be."""
+
+
+class InvalidConfig(KvplanError):
+    """A config.json that contradicts itself or lacks a field that is needed."""
+
+
+class UnknownModel(KvplanError):
+    """No such built-in id, folder, repository or revision."""
+
+
+class UnknownArchitecture(KvplanError):
+    """No reader for this architecture: an honest "kvplan does not know"."""
+
+
+class UnknownGpu(KvplanError):
+    """No such card in the catalogue."""
+
+
+class UnknownEngine(KvplanError):
+    """No such engine, or a release that cannot be read."""
+
+
+class HubUnreachable(KvplanError):
+    """The Hub refused or could not be reached."""
+
+    exit_code = UNREACHABLE
+
+
+def near(name: str, known: Iterable[str], *, limit: int = 3) -> str:
+    """Return `did you mean …` for the closest known names, or an empty string."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    found = get_close_matches(name.casefold(), by_folded, n=limit, cutoff=0.6)
+    return f"did you mean {', '.join(by_folded[match] for match in found)}" if found else ""

@@ -1,0 +1,48 @@
+"""Bytes at the edges: reading `80 GB`, writing `74.5 GiB`. The core counts integers of bytes.
+
+GiB = 2**30 bytes and GB = 10**9 bytes; a size without a unit is refused, because "80" has been read as both. One rounding
+rule: what is read is rounded to the nearest byte, what is shown is rounded half up to the digits shown and keeps its unit.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_UP, Decimal
+
+from kvplan.errors import UsageError
+
+KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+GB = 10**9
+_UNITS = {
+    "b": 1, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB, "kb": 10**3, "mb": 10**6, "gb": GB, "tb": 10**12,
+}  # fmt: skip
+_SIZE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,12})?)\s*([A-Za-z]+)\s*", re.ASCII)
+
+
+def parse_bytes(text: str, what: str = "a size") -> int:
+    """Read `80 GiB`, `80GB` or `512 MiB` as an integer of bytes; `what` names the flag in the error."""
+    found = _SIZE.fullmatch(text)
+    if found is None or found[2].lower() not in _UNITS:
+        hint = "write the unit: 80 GB is 10**9 bytes each, 80 GiB is 2**30 bytes each"
+        raise UsageError(f"{what}: {text!r} is not a size with a unit", hint)
+    return int((Decimal(found[1]) * _UNITS[found[2].lower()]).to_integral_value(ROUND_HALF_UP))
+
+
+def quantity(value: float, digits: int) -> str:
+    """Write a number with a fixed count of digits, half up, thousands separated."""
+    exact = Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{exact:,}"
+
+
+def gib(size: int, digits: int = 1) -> str:
+    """Write bytes as GiB: `74.5 GiB`."""
+    return f"{quantity(size / GIB, digits)} GiB"
+
+
+def binary(size: int) -> str:
+    """Write bytes in the largest binary unit that keeps the number at 1 or above: `128 KiB`, `68.625 KiB`, `1.5 GiB`."""
+    for name, unit in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if abs(size) >= unit:
+            text = quantity(size / unit, 3)
+            return f"{text.rstrip('0').rstrip('.')} {name}"
+    return f"{size:,} B"
