@@ -1,0 +1,123 @@
+"""The command line: parse, call, render, exit. Each command is a file here, imported only when it is asked for.
+
+stdout carries the answer, stderr the rest. Exit codes: 0 ok, 1 the answer is no, 2 usage or unreadable input, 3 the Hub could
+not be reached, 4 no usable GPU. A traceback shows only with KVPLAN_DEBUG=1.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from kvplan.errors import KvplanError, near
+
+COMMANDS = {
+    "size": "how many tokens and requests a model holds on a card, or why the engine would refuse",
+    "gpus": "the cards that kvplan knows",
+    "models": "the checkpoints that are built in",
+    "schema": "the JSON schema of an output",
+}
+_INTERRUPTED = 130
+# typer's own usage errors all descend from this class, which it does not export
+_CLICK_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+class Commands(TyperGroup):
+    """The commands by name; listing them imports none of them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command's file and return the command, None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        single = typer.Typer(rich_markup_mode=None, add_completion=False)
+        single.command(help=COMMANDS[cmd_name].capitalize() + ".")(import_module(f"kvplan.cli.{cmd_name}").command)
+        return typer.main.get_command(single)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Name near matches where a command is mistyped."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            raise KvplanError(
+                f"no command {args[0][:40]!r}", near(args[0], COMMANDS) or f"one of {', '.join(COMMANDS)}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with their one-line help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+app = typer.Typer(
+    cls=Commands,
+    rich_markup_mode=None,
+    add_completion=False,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from kvplan import __version__
+
+        sys.stdout.write(f"kvplan {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """How many requests a GPU holds at once, as the serving engine itself would answer, before a GPU is rented."""
+    if ctx.invoked_subcommand is None:
+        sys.stdout.write(ctx.get_help() + "\n")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: list[str]) -> int:
+    """Run the command line and return its exit code; every failure ends in one line on stderr."""
+    try:
+        code = app(argv, prog_name="kvplan", standalone_mode=False)
+        sys.stdout.flush()
+    except KvplanError as error:
+        return _failed(error.message, error.hint, error.exit_code, error)
+    except _CLICK_ERROR as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _failed(message.rstrip(".").replace("\n", " "), "kvplan size --help lists the flags", 2, error)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe went away: what it wanted, it has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _failed(message: str, hint: str, code: int, error: Exception) -> int:
+    if os.environ.get("KVPLAN_DEBUG") == "1":
+        raise error
+    sys.stderr.write(f"error: {_printable(message)}\n")
+    if hint:
+        sys.stderr.write(f"hint: {_printable(hint)}\n")
+    return code
+
+
+def _printable(text: str) -> str:
+    """Keep what a stranger's file put into a message from moving the cursor or breaking the line."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,0 +1,25 @@
+"""`kvplan schema [NAME]`: the JSON schema of an output."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kvplan.errors import OK
+
+
+class Name(StrEnum):
+    """The outputs that have a schema."""
+
+    size = "size"
+
+
+def command(name: Annotated[Name, typer.Argument(help="The output.")] = Name.size) -> int:
+    """Print the JSON schema of an output."""
+    from kvplan.cli.output import write_json
+    from kvplan.schemas import SCHEMAS
+
+    write_json(SCHEMAS[name.value].model_json_schema())
+    return OK

@@ -1,0 +1,165 @@
+"""`kvplan size MODEL [flags]`: the plan of one deployment, of a matrix of them, or of common cards."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from itertools import product
+from typing import Annotated, Any
+
+import typer
+
+from kvplan.errors import NO, OK, UsageError
+
+# What `size` without --gpu shows: a card of each size that clouds rent out
+COMMON_GPUS = ("l4", "rtx-4090", "l40s", "a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200", "mi300x")
+_MAX_PLANS = 256
+
+
+class Format(StrEnum):
+    """How the answer is written."""
+
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
+_Text = str | None
+_Count = int | None
+_Switch = bool | None
+
+
+def _engine(*names: str, help: str) -> Any:  # noqa: A002  # typer's own word
+    return typer.Option(*names, help=help, show_default=False)
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="A Hub or built-in id, a folder, or a config.json.")],
+    gpu: Annotated[list[str] | None, _engine("--gpu", help="Card, NAME or NAMExN; several give a table.")] = None,
+    engine: Annotated[str, typer.Option(help="vllm, or vllm@RELEASE.")] = "vllm",
+    revision: Annotated[_Text, _engine("--revision", help="Branch, tag or commit on the Hub.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.text,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the formulas with this model's numbers.")] = False,
+    kv_heads: Annotated[_Count, _engine("--kv-heads", help="What if the model had N KV heads (MHA, GQA, MQA).")] = None,
+    tensor_parallel_size: Annotated[
+        list[str] | None, _engine("--tensor-parallel-size", "-tp", "--tp", help="GPUs that a layer is split over.")
+    ] = None,
+    pipeline_parallel_size: Annotated[
+        _Count, _engine("--pipeline-parallel-size", "-pp", help="Pipeline stages.")
+    ] = None,
+    data_parallel_size: Annotated[_Count, _engine("--data-parallel-size", "-dp", help="Engine copies.")] = None,
+    decode_context_parallel_size: Annotated[
+        _Count, _engine("--decode-context-parallel-size", "-dcp", help="Ranks that a request's tokens are spread over.")
+    ] = None,
+    enable_expert_parallel: Annotated[
+        _Switch, _engine("--enable-expert-parallel", help="Split experts, not layers.")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        _Text, _engine("--gpu-memory-utilization", "--gpu-util", help="Share of the card that the engine may use.")
+    ] = None,
+    max_model_len: Annotated[list[str] | None, _engine("--max-model-len", help="Longest request, or auto.")] = None,
+    max_num_seqs: Annotated[_Text, _engine("--max-num-seqs", help="Most requests a step.")] = None,
+    max_num_batched_tokens: Annotated[_Text, _engine("--max-num-batched-tokens", help="Most tokens a step.")] = None,
+    kv_cache_dtype: Annotated[list[str] | None, _engine("--kv-cache-dtype", help="auto, fp8, …")] = None,
+    kv_cache_memory_bytes: Annotated[
+        _Text, _engine("--kv-cache-memory-bytes", help="KV memory of a GPU, as given.")
+    ] = None,
+    num_gpu_blocks_override: Annotated[_Text, _engine("--num-gpu-blocks-override", help="Blocks, as given.")] = None,
+    block_size: Annotated[_Text, _engine("--block-size", help="Tokens a block.")] = None,
+    dtype: Annotated[_Text, _engine("--dtype", help="auto, bfloat16, float16 or float32.")] = None,
+    quantization: Annotated[_Text, _engine("--quantization", "-q", help="Quantization method.")] = None,
+    enforce_eager: Annotated[_Switch, _engine("--enforce-eager", help="No CUDA graphs.")] = None,
+    enable_prefix_caching: Annotated[
+        _Switch, _engine("--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse of common prefixes.")
+    ] = None,
+    async_scheduling: Annotated[
+        _Switch, _engine("--async-scheduling/--no-async-scheduling", help="Schedule a step ahead.")
+    ] = None,
+    disable_hybrid_kv_cache_manager: Annotated[
+        _Switch, _engine("--disable-hybrid-kv-cache-manager", help="Windows are kept at full length.")
+    ] = None,
+    speculative_config: Annotated[_Text, _engine("--speculative-config", help="JSON, as the engine takes it.")] = None,
+    gpu_memory: Annotated[_Text, _engine("--gpu-memory", help="Memory of the card, such as '80 GiB'.")] = None,
+    weights: Annotated[_Text, _engine("--weights", help="Weights on one GPU.")] = None,
+    activations: Annotated[_Text, _engine("--activations", help="Activation peak on one GPU.")] = None,
+    cuda_graphs: Annotated[_Text, _engine("--cuda-graphs", help="CUDA graphs on one GPU.")] = None,
+    non_torch: Annotated[_Text, _engine("--non-torch", help="NCCL and libraries on one GPU.")] = None,
+) -> int:
+    """Plan a deployment, and exit with 1 where the engine would refuse to start."""
+    flags = {name: value for name, value in locals().items() if name not in _NOT_FLAGS and value is not None}
+    from kvplan.cli import output as out
+    from kvplan.planner import load_model, plan
+
+    spec = load_model(model, revision=revision)
+    if kv_heads is not None:
+        from kvplan.model.what_if import with_kv_heads
+
+        spec = with_kv_heads(spec, kv_heads)
+    axes = {name: _values(flags.pop(name, None)) for name in _AXES}
+    cases = list(product(*axes.values()))
+    if len(cases) > _MAX_PLANS:
+        raise UsageError(f"{len(cases)} plans are more than kvplan makes at once ({_MAX_PLANS})")
+    plans = [plan(spec, engine=engine, **flags, **dict(zip(axes, case, strict=True))) for case in cases]
+    if len(plans) > 1:
+        _write_matrix(out, plans, output)
+    else:
+        _write_one(out, plans[0], output, explained=explain, common=_common(spec, engine, flags, plans[0]))
+    return NO if any(made.verdict == "refused" for made in plans) else OK
+
+
+_AXES = ("gpu", "tensor_parallel_size", "kv_cache_dtype", "max_model_len")
+_NOT_FLAGS = frozenset({"model", "engine", "revision", "output", "explain", "kv_heads"})
+
+
+def _values(given: list[str] | None) -> list[str | None]:
+    """Return the values of a flag that may be repeated or hold several, separated by commas; [None] where not given."""
+    if not given:
+        return [None]
+    found = [part.strip() for text in given for part in text.split(",")]
+    if "" in found:
+        raise UsageError("an empty value between commas")
+    return list(dict.fromkeys(found))
+
+
+def _common(spec: Any, engine: str, flags: dict[str, Any], made: Any) -> list[Any]:
+    """Return plans for common cards where no card was named and nothing else says how much memory there is."""
+    if made.verdict is not None or made.reasons:
+        return []
+    from kvplan.planner import plan
+
+    return [plan(spec, engine=engine, gpu=name, **flags) for name in COMMON_GPUS]
+
+
+def _write_one(out: Any, made: Any, output: Format, *, explained: bool, common: list[Any]) -> None:
+    if output is Format.json:
+        out.write_json(made.to_dict())
+        return
+    from kvplan.render import matrix
+    from kvplan.render.table import markdown_table, table
+
+    marked = output is Format.markdown
+    if marked:
+        from kvplan.render.markdown import plan_markdown as render
+    else:
+        from kvplan.render.text import plan_text as render
+    lines = render(made)
+    if common:
+        shape = markdown_table if marked else table
+        lines += ["", *shape(matrix.HEADER, matrix.rows(common), right=matrix.RIGHT)]
+    if explained:
+        from kvplan.render.explain import explain
+
+        told = explain(made)
+        lines += ["", *(["```", *told, "```"] if marked else told)]
+    out.write_lines(lines)
+
+
+def _write_matrix(out: Any, plans: list[Any], output: Format) -> None:
+    if output is Format.json:
+        out.write_json({"schema": 1, "plans": [made.to_dict() for made in plans]})
+        return
+    from kvplan.render import matrix
+    from kvplan.render.markdown import matrix_markdown
+    from kvplan.render.table import table
+
+    text = matrix_markdown(plans) if output is Format.markdown else None
+    out.write_lines(text or table(matrix.HEADER, matrix.rows(plans), right=matrix.RIGHT))

@@ -1,0 +1,1 @@
+"""The engines: each by its own rules, from the same flags."""

@@ -1,0 +1,1 @@
+"""vLLM: how it splits memory, lays out and counts blocks, and refuses."""

@@ -1,0 +1,108 @@
+"""From bytes to what vLLM prints: blocks, tokens, maximum concurrency, the fit check and the longest length that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kvplan.engine.vllm.grouping import Group, bytes_per_block
+from kvplan.engine.vllm.pages import Scheduling
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one pipeline stage keeps: the bytes that one block id costs there."""
+
+    bytes_per_block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The groups of a model, cut into pipeline stages, and the scheduler's settings."""
+
+    groups: tuple[Group, ...]
+    stages: tuple[Stage, ...]
+    scheduling: Scheduling
+
+    @property
+    def bytes_per_block(self) -> int:
+        """What one block id costs on the stage where it costs most."""
+        return max(stage.bytes_per_block for stage in self.stages)
+
+    def blocks_per_request(self, length: int) -> int:
+        """Return the blocks that one request of `length` tokens claims over all groups."""
+        return sum(group.blocks(length, self.scheduling) for group in self.groups)
+
+    def num_blocks(self, available: int) -> int:
+        """Return the block ids that `available` bytes a rank hold: the least over the stages."""
+        return min(max(available, 0) // stage.bytes_per_block for stage in self.stages)
+
+    def needed(self, length: int) -> int:
+        """Return the bytes that one request of `length` tokens needs on the fullest stage."""
+        return self.bytes_per_block * self.blocks_per_request(length)
+
+    def usable(self, available: int) -> int:
+        """Return what the fit check compares with: one block, the null block, is held back."""
+        return available - self.bytes_per_block
+
+    def fits(self, length: int, available: int) -> bool:
+        """Say whether the engine would start with this length."""
+        return 0 < self.usable(available) and self.needed(length) <= self.usable(available)
+
+    def longest(self, limit: int, available: int) -> int:
+        """Return the longest length up to `limit` that fits, 0 where none does."""
+        return largest(lambda length: self.fits(length, available), limit)
+
+    def concurrency(self, num_blocks: int, length: int) -> float:
+        """Return the maximum concurrency that the engine prints: a plain ratio of blocks."""
+        return num_blocks / self.blocks_per_request(length)
+
+    def tokens(self, num_blocks: int, length: int) -> int:
+        """Return the token figure that the engine prints: concurrency times length, as a float, cut to an integer."""
+        return int(self.concurrency(num_blocks, length) * length)
+
+
+def largest(holds: Callable[[int], bool], limit: int) -> int:
+    """Return the largest n in [1, limit] for which `holds`, by bisection; 0 where it fails at 1."""
+    if limit < 1 or not holds(1):
+        return 0
+    low, high = 1, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def cut(groups: Sequence[Group], owners: Sequence[int], stages: Sequence[range]) -> tuple[Stage, ...]:
+    """Cut the groups into pipeline stages.
+
+    `owners` is the model layer of each page, `stages` the model layers of each stage. A stage without cached layers
+    takes no part: it holds any number of blocks.
+    """
+    if not groups:
+        return ()
+    if len(stages) == 1:
+        return (Stage(bytes_per_block(groups)),)
+    found = []
+    for layers in stages:
+        here = [
+            sum(page.bytes for layer, page in zip(group.layers, group.pages, strict=True) if owners[layer] in layers)
+            for group in groups
+        ]
+        if max(here):
+            found.append(Stage(max(here)))
+    return tuple(found)
+
+
+def partition(layers: int, stages: int) -> list[range]:
+    """Return the layer positions of each pipeline stage, as the engine splits them.
+
+    Equal parts; a remainder goes one each to the stages counted from the second-last backwards, never to the last and
+    to the first only if all others have one.
+    """
+    base, rest = divmod(layers, stages)
+    sizes = [base] * stages
+    for i in range(2, rest + 2):
+        sizes[-i] += 1
+    starts = [sum(sizes[:i]) for i in range(stages)]
+    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]

@@ -1,0 +1,321 @@
+"""From a model's caches to vLLM's pages on one rank: heads split, dtypes sized, block sizes chosen and aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import lcm, prod
+from typing import assert_never
+
+from kvplan.engine.vllm.backends import DEFAULT_BLOCK_SIZE, Backend, Want, choose, common_block_size
+from kvplan.engine.vllm.deepseek_v4 import compressed_pages
+from kvplan.engine.vllm.pages import Kind, Page
+from kvplan.engine.vllm.settings import Device, Settings
+from kvplan.engine.vllm.states import checkpoint_alignment, exports_checkpoint, state_parts
+from kvplan.model.spec import (
+    Cache,
+    Chunked,
+    CompressedLatent,
+    Cross,
+    Full,
+    Indexer,
+    Latent,
+    Layer,
+    ModelSpec,
+    Shared,
+    State,
+    Window,
+)
+
+FALCON = frozenset({"FalconForCausalLM", "RWForCausalLM"})
+# FlashMLA's packed formats: 512 latent bytes, scales and 64 rope elements in bf16 (656), or 4-bit latents (352)
+_PACKED_LATENT = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
+_SCALE_BYTES = 8  # one float32 scale each for the key and the value of a token and head
+
+
+class Refused(Exception):
+    """The engine would not start: a code of the contract, and its message."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint = code, message, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The pages of all cached layers, the model layer that each belongs to, and what was chosen on the way."""
+
+    pages: tuple[Page, ...]
+    owners: tuple[int, ...]
+    backends: tuple[str, ...]
+    block_size: int
+    packed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """What every layer of one rank shares."""
+
+    model: ModelSpec
+    settings: Settings
+    device: Device
+    tp: int
+    kv_dtype: str
+    user_block_size: int | None
+    dcp: int
+
+    @property
+    def item(self) -> int:
+        """Bytes of a model-dtype element."""
+        return self.settings.item_size
+
+    def heads(self, kv_heads: int) -> int:
+        """KV heads on this rank: an equal share, at least one (more ranks than heads keep copies)."""
+        return max(1, kv_heads // self.tp)
+
+
+def lay_out(
+    model: ModelSpec,
+    settings: Settings,
+    device: Device,
+    tp: int,
+    *,
+    draft: Sequence[Layer] = (),
+    block_size: int | None = None,
+    dcp: int = 1,
+) -> Layout:
+    """Return the pages of one rank, a draft's layers after the model's own.
+
+    Raises Refused where the engine finds no backend or no block size.
+    """
+    kv_dtype = "auto" if model.architecture in FALCON else settings.kv_dtype
+    rank = _Rank(model, settings, device, tp, kv_dtype, block_size, dcp)
+    layers = [*model.shape.layers, *draft]
+    chosen = {cache: _backend(rank, cache) for layer in layers for cache in layer}
+    distinct = list(dict.fromkeys(b for layer in layers for c in layer for b in chosen[c]))
+    tokens = _block_size(rank, distinct)
+    packed = any(isinstance(cache, CompressedLatent) for layer in layers for cache in layer)
+    align = _align_states(rank, layers, distinct, tokens)
+    pages: list[Page] = []
+    owners: list[int] = []
+    for position, layer in enumerate(layers):
+        for cache in layer:
+            here = _pages(rank, cache, chosen[cache], align)
+            pages += here
+            owners += [position] * len(here)
+    return Layout(tuple(pages), tuple(owners), tuple(b.name for b in distinct), align.block_size, packed)
+
+
+# -- backends and block size ------------------------------------------------------------------------------------------
+
+
+def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
+    """Return the backends whose kernels read this cache; none for states and shared layers."""
+    shape = rank.model.shape
+    base = Want(
+        capability=rank.device.capability,
+        head_dim=shape.head_dim,
+        kv_dtype=rank.kv_dtype,
+        sinks=shape.sinks,
+        prefix_lm=shape.prefix_lm,
+        softcap=shape.softcap,
+        query_heads=max(1, shape.heads // rank.tp),
+        kv_heads=rank.heads(shape.kv_heads) if shape.kv_heads else 0,
+        mla_dims=shape.mla_dims,
+        index_topk=shape.index_topk,
+        dtype=rank.settings.dtype,
+        context_parallel=rank.dcp > 1,
+    )
+    match cache:
+        case State() | Shared():
+            return ()
+        case Indexer():
+            # DeepSeek's indexer kernels page by 64 tokens, MiniMax-M3's by 128
+            return (Backend("INDEXER", (64,) if cache.quantised else (128,), multiple=False),)
+        case CompressedLatent():
+            return (Backend("DEEPSEEK_V4", (256,), multiple=False),)
+        case Latent():
+            sparse = any(isinstance(other, Indexer) for other in shape.caches())
+            want = replace(base, head_dim=cache.rank + cache.rope_dim, mla=True, sparse=sparse)
+        case Cross():
+            want = replace(base, head_dim=cache.head_dim, cross=True)
+        case Full() | Window() | Chunked():
+            if cache.head_dim_v != cache.head_dim:
+                return (Backend("FLASH_ATTN_DIFFKV", (16,), multiple=True),)
+            want = replace(base, head_dim=cache.head_dim)
+        case _:
+            assert_never(cache)
+    found = choose(want)
+    if found is None:
+        raise Refused(
+            "no_attention_backend",
+            f"no attention backend of vLLM takes head size {want.head_dim} with KV dtype {rank.kv_dtype}"
+            f" on compute capability {want.capability[0]}.{want.capability[1]}",
+            "another --kv-cache-dtype, or a newer card",
+        )
+    return (found,)
+
+
+def _block_size(rank: _Rank, backends: Sequence[Backend]) -> int:
+    if rank.user_block_size is not None:
+        wrong = [backend.name for backend in backends if not backend.runs(rank.user_block_size)]
+        if wrong:
+            raise Refused(
+                "block_size_unsupported",
+                f"--block-size {rank.user_block_size} is not run by {', '.join(wrong)}",
+                "leave --block-size out, or take a multiple of "
+                + str(lcm(*(min(backend.blocks) for backend in backends))),
+            )
+        return rank.user_block_size
+    if not backends:
+        return DEFAULT_BLOCK_SIZE
+    found = common_block_size(list(backends))
+    if found is None:
+        raise Refused("block_size_unsupported", "the model's attention backends share no block size")
+    return found
+
+
+# -- states beside attention ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Align:
+    """Block size of attention, block size and page of states, and the blocks that a request keeps of a state."""
+
+    block_size: int
+    state_block: int
+    state_page: int | None
+    resident: int
+
+
+def _align_states(rank: _Rank, layers: Sequence[Layer], backends: Sequence[Backend], tokens: int) -> _Align:
+    """Grow the attention block until its page covers a state, and pad states to it.
+
+    With prefix caching a state is saved at block ends: two blocks a request, three where the layer can also save from
+    inside a prefill, whose grid then shapes the block. Without it one block holds the state for the whole length.
+    """
+    states = [cache for layer in layers for cache in layer if isinstance(cache, State)]
+    settings = rank.settings
+    if not states:
+        return _Align(tokens, tokens, None, 0)
+    saving = settings.prefix_caching
+    grid = checkpoint_alignment(states, rank.device.capability, settings.dtype) if saving else None
+    saves = saving and exports_checkpoint(states, rank.device.capability, settings.dtype)
+    resident = (2 + saves if saving else 1) + settings.speculative_tokens
+    if not backends:
+        return _Align(tokens, tokens if saving else settings.max_model_len, None, resident)
+    page = max(state_bytes(rank, state) for state in states)
+    token = _token_bytes_of_model(rank)
+    step = max(min(backends[0].blocks), tokens)
+    if rank.model.shape.mla_dims is not None:
+        step = max(step, 128)  # MLA decode kernels want whole 128-token runs of kernel blocks
+    step = lcm(step, grid or 1)
+    grown = step * -(-page // (step * token))
+    unit = lcm(*(min(backend.blocks) for backend in backends))
+    block = max(tokens, unit * -(-grown // unit))
+    wrong = [backend.name for backend in backends if block != tokens and not backend.runs(block)]
+    if wrong:
+        raise Refused("block_size_unsupported", f"the aligned block of {block} tokens is not run by {', '.join(wrong)}")
+    padded = block * token
+    return _Align(block, block if saving else settings.max_model_len, padded if padded != page else None, resident)
+
+
+def _token_bytes_of_model(rank: _Rank) -> int:
+    """Bytes that one token takes in one attention layer, by the model-wide geometry."""
+    shape = rank.model.shape
+    if shape.mla_dims is not None:
+        latent = next(cache for cache in shape.caches() if isinstance(cache, Latent))
+        return _latent_bytes(rank, latent)
+    return _cell(rank, shape.kv_heads, shape.head_dim, shape.head_dim)
+
+
+def state_bytes(rank: _Rank, state: State) -> int:
+    """Bytes of one layer's state on one rank."""
+    parts = state_parts(state, rank.tp, rank.settings.speculative_tokens, rank.settings.dtype)
+    return sum(prod(part.shape) * part.item for part in parts)
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _pages(rank: _Rank, cache: Cache, backends: Sequence[Backend], align: _Align) -> list[Page]:
+    block = align.block_size
+    match cache:
+        case Shared():
+            return []
+        case Full():
+            return [Page(Kind.FULL, block, _cell_of(rank, cache), form=_form(rank, cache))]
+        case Window():
+            size = backends[0].largest_within(block)
+            return [Page(Kind.WINDOW, size, _cell_of(rank, cache), span=cache.window, form=_form(rank, cache))]
+        case Chunked():
+            return [Page(Kind.CHUNKED, block, _cell_of(rank, cache), span=cache.chunk, form=_form(rank, cache))]
+        case Cross():
+            return [Page(Kind.CROSS, block, _cell_of(rank, cache), form=_form(rank, cache))]
+        case Latent():
+            form = ("latent", cache.rank + cache.rope_dim, rank.kv_dtype)
+            return [Page(Kind.LATENT, block, _latent_bytes(rank, cache), form=form)]
+        case Indexer():
+            scales = -(-cache.head_dim // 128) * 4
+            size = cache.head_dim + scales if cache.quantised else cache.head_dim * rank.item
+            return [Page(Kind.LATENT, block, size, form=("indexer", cache.head_dim))]
+        case CompressedLatent():
+            return compressed_pages(cache, block)
+        case State():
+            parts = state_parts(cache, rank.tp, rank.settings.speculative_tokens, rank.settings.dtype)
+            size = sum(prod(part.shape) * part.item for part in parts)
+            form = tuple((part.shape, part.item) for part in parts)
+            return [
+                Page(
+                    Kind.STATE,
+                    align.state_block,
+                    size,
+                    padded=align.state_page,
+                    resident=align.resident,
+                    sharded=False,
+                    form=form,
+                )
+            ]
+        case _:
+            assert_never(cache)
+
+
+def _cell_of(rank: _Rank, cache: Full | Window | Chunked | Cross) -> int:
+    return _cell(rank, cache.kv_heads, cache.head_dim, cache.head_dim_v)
+
+
+def _form(rank: _Rank, cache: Full | Window | Chunked | Cross) -> tuple[object, ...]:
+    return (rank.heads(cache.kv_heads), cache.head_dim, cache.head_dim_v, rank.kv_dtype)
+
+
+def _cell(rank: _Rank, kv_heads: int, head_dim: int, head_dim_v: int) -> int:
+    """Bytes of one token's keys and values in one layer on one rank, by KV dtype."""
+    heads = rank.heads(kv_heads)
+    both = head_dim + head_dim_v
+    match rank.kv_dtype:
+        case "auto":
+            return heads * both * rank.item
+        case "bfloat16" | "float16":
+            return heads * both * 2
+        case "int8_per_token_head" | "fp8_per_token_head":
+            return heads * (both + _SCALE_BYTES)
+        case "int4_per_token_head":
+            return heads * (head_dim // 2 + head_dim_v // 2 + _SCALE_BYTES)
+        case "nvfp4" | "nvfp4_4over6":
+            return 2 * heads * (head_dim // 2 + head_dim // 16)  # two 4-bit values a byte, a byte of scale for 16
+        case _:
+            return heads * both
+
+
+def _latent_bytes(rank: _Rank, latent: Latent) -> int:
+    width = latent.rank + latent.rope_dim
+    if rank.kv_dtype in _PACKED_LATENT:
+        return _PACKED_LATENT[rank.kv_dtype]
+    if rank.kv_dtype in ("auto", "bfloat16", "float16"):
+        return width * rank.item
+    sparse = any(isinstance(cache, Indexer) for cache in rank.model.shape.caches())
+    if sparse and rank.kv_dtype == "fp8" and rank.device.capability[0] == 9:
+        return _PACKED_LATENT["fp8_ds_mla"]  # FlashMLA's sparse kernel packs any fp8 request
+    if sparse and rank.device.capability[0] == 12:
+        return _PACKED_LATENT["fp8_ds_mla"]
+    return width

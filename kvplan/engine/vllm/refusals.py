@@ -1,0 +1,279 @@
+"""Why vLLM would not start before it has counted a single block: one function a rule, each returning its reason or None.
+
+Source: the checks of the engine's configuration and of its layer classes (release 0.33), seen in tests/golden/tp.jsonl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kvplan.engine.args import EngineArgs
+from kvplan.engine.vllm.deepseek_v4 import RATIOS
+from kvplan.engine.vllm.layout import Refused
+from kvplan.engine.vllm.releases import Release, registry
+from kvplan.engine.vllm.settings import Settings, longest_length
+from kvplan.model.spec import (
+    Chunked,
+    CompressedLatent,
+    Cross,
+    Full,
+    GatedDeltaNet,
+    KimiDelta,
+    Latent,
+    Lightning,
+    Mamba1,
+    Mamba2,
+    Mixer,
+    ModelSpec,
+    ShortConv,
+    State,
+    Window,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the rules look at."""
+
+    model: ModelSpec
+    args: EngineArgs
+    settings: Settings
+    release: Release
+
+    @property
+    def tp(self) -> int:
+        """The tensor-parallel size."""
+        return self.args.tensor_parallel_size
+
+
+Rule: TypeAlias = Callable[[Asked], Refused | None]
+
+
+def refusals(asked: Asked) -> Iterator[Refused]:
+    """Yield every reason for which the engine would not start, in the order of its own checks."""
+    for rule in _RULES:
+        found = rule(asked)
+        if found is not None:
+            yield found
+
+
+def served_as(architecture: str) -> str | None:
+    """Return how 0.33 serves an architecture: `registry`, `generic` (Transformers backend), or None."""
+    names = registry()
+    if architecture in names["served"]:
+        return "registry"
+    if architecture in names["generic"]:
+        return "generic"
+    # the engine turns a pooling head's name into the generating model's before it gives up
+    for suffix in ("ForSequenceClassification", "ForTokenClassification", "ForRewardModel", "RewardModel", "Model"):
+        stem = architecture.removesuffix(suffix)
+        if stem != architecture and {f"{stem}ForCausalLM", f"{stem}ForConditionalGeneration"} & set(names["served"]):
+            return "registry"
+    return None
+
+
+def _architecture(asked: Asked) -> Refused | None:
+    name, names = asked.model.architecture, registry()
+    if served_as(name) is not None:
+        return None
+    if name in names["removed"]:
+        last = names["removed"][name]
+        return Refused("architecture_removed", f"vLLM served {name} up to {last} and dropped it", f"vLLM {last}")
+    if name in names["plugin"]:
+        return Refused("architecture_plugin", f"vLLM serves {name} only with a plugin installed beside it")
+    return Refused("architecture_unsupported", f"vLLM {asked.release.version} does not serve {name}")
+
+
+def _quantization(asked: Asked) -> Refused | None:
+    section = asked.model.quantization
+    method = asked.args.quantization or (section.method if section is not None else None)
+    if not method or method in asked.release.quantization_methods:
+        if section is not None and method in ("gptq", "auto_gptq") and section.bits not in (None, 4, 8):
+            return Refused("quantization_unsupported", f"vLLM has no GPTQ kernel for {section.bits}-bit weights")
+        return None
+    return Refused(
+        "quantization_unsupported",
+        f"vLLM {asked.release.version} does not know the quantization method {method[:40]!r}",
+    )
+
+
+def _length(asked: Asked) -> Refused | None:
+    length, wanted = asked.model.length, asked.args.max_model_len
+    if not isinstance(wanted, int) or (length.limit is None and length.tokenizer is None):
+        return None
+    limit = longest_length(length)
+    if wanted <= limit or (length.model_max_length is not None and wanted <= length.model_max_length):
+        return None
+    return Refused(
+        "max_model_len_too_long",
+        f"--max-model-len {wanted} is above the model's {length.key or 'tokenizer length'} of {int(limit)}",
+        f"at most {int(limit)}; VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 overrides this at the price of wrong output",
+    )
+
+
+def _kv_dtype(asked: Asked) -> Refused | None:
+    name, known = asked.args.kv_cache_dtype, asked.release.kv_cache_dtypes
+    if name not in known:
+        return Refused("kv_cache_dtype_unknown", f"--kv-cache-dtype {name!r} is unknown", f"one of {', '.join(known)}")
+    if name in ("bfloat16", "float16") and name != asked.settings.dtype:
+        return Refused(
+            "kv_cache_dtype_unsupported",
+            f"--kv-cache-dtype {name} does not match the model's dtype {asked.settings.dtype}",
+        )
+    compressed = any(isinstance(cache, CompressedLatent) for cache in asked.model.shape.caches())
+    if compressed and asked.settings.kv_dtype != "fp8_ds_mla":
+        return Refused(
+            "kv_cache_dtype_unsupported", f"DeepSeek-V4 keeps its cache in fp8 only, not {asked.settings.kv_dtype}"
+        )
+    return None
+
+
+def _query_heads(asked: Asked) -> Refused | None:
+    heads = asked.model.shape.heads
+    if heads % asked.tp == 0:
+        return None
+    return Refused(
+        "heads_not_divisible",
+        f"{heads} attention heads do not divide by tensor parallel size {asked.tp}",
+        f"a size that divides {heads}: {divisors(heads)}",
+    )
+
+
+def _kv_heads(asked: Asked) -> Refused | None:
+    tp = asked.tp
+    for cache in asked.model.shape.caches():
+        if not isinstance(cache, Full | Window | Chunked | Cross):
+            continue
+        heads = cache.kv_heads
+        if heads < tp and asked.model.architecture == "GptOssForCausalLM":
+            return Refused("kv_heads_not_divisible", f"gpt-oss does not copy KV heads: {heads} for {tp} ranks")
+        small, large = sorted((heads, tp))
+        if large % small:
+            return Refused(
+                "kv_heads_not_divisible",
+                f"{heads} KV heads and tensor parallel size {tp}: neither divides the other",
+                f"a size that divides {heads}: {divisors(heads)}",
+            )
+    return None
+
+
+def _states(asked: Asked) -> Refused | None:
+    for cache in asked.model.shape.caches():
+        if isinstance(cache, State):
+            what = _unsplit(cache.mixer, asked.tp)
+            if what is not None:
+                return Refused("state_not_divisible", f"{what} by tensor parallel size {asked.tp}")
+    return None
+
+
+def _unsplit(mixer: Mixer, tp: int) -> str | None:
+    """Return what of a mixer does not divide over the ranks."""
+    match mixer:
+        case Mamba1():
+            sizes = {"Mamba channels": mixer.inner}
+        case Mamba2():
+            if mixer.groups % tp and mixer.groups != 1:
+                return f"{mixer.groups} Mamba groups do not divide"
+            sizes = {"Mamba heads": mixer.heads, "Mamba channels": mixer.inner}
+        case GatedDeltaNet():
+            sizes = {"linear key heads": mixer.k_heads, "linear value heads": mixer.v_heads}
+        case KimiDelta():
+            sizes = {"linear attention heads": mixer.heads, "linear key heads": mixer.k_heads}
+        case Lightning():
+            sizes = {"linear attention heads": mixer.heads}
+        case ShortConv():
+            sizes = {"convolution channels": mixer.dim}
+        case _:
+            return None
+    return next((f"{size} {name} do not divide" for name, size in sizes.items() if size % tp), None)
+
+
+def _vision(asked: Asked) -> Refused | None:
+    heads = asked.model.vision_heads
+    if heads is None or heads % asked.tp == 0:
+        return None
+    return Refused(
+        "vision_heads_not_divisible",
+        f"{heads} heads of the vision tower do not divide by tensor parallel size {asked.tp}",
+    )
+
+
+def _weight_blocks(asked: Asked) -> Refused | None:
+    """Blockwise weights are cut along whole blocks: the dense MLP is where that fails first."""
+    model, section = asked.model, asked.model.quantization
+    width = model.intermediate_size
+    if section is None or width is None or asked.tp == 1 or model.num_experts:
+        return None
+    part, rest = divmod(width, asked.tp)
+    group = section.group if section.method in ("awq", "auto_awq") else None
+    block = section.block[0] if section.block is not None else group
+    if rest or (block is not None and part % block):
+        return Refused(
+            "quantization_block_not_divisible",
+            f"an MLP width of {width} over {asked.tp} ranks cuts through the weight blocks of {block}",
+            "a smaller --tensor-parallel-size",
+        )
+    return None
+
+
+def _pipeline(asked: Asked) -> Refused | None:
+    stages, layers = asked.args.pipeline_parallel_size, len(asked.model.shape.layers)
+    if stages > layers:
+        return Refused("too_many_stages", f"{layers} layers do not fill {stages} pipeline stages")
+    if stages > 1 and asked.model.shape.kind != "decoder":
+        return Refused("pipeline_unsupported", f"vLLM has no pipeline parallelism for {asked.model.architecture}")
+    return None
+
+
+def _context_parallel(asked: Asked) -> Refused | None:
+    dcp, tp, shape = asked.args.decode_context_parallel_size, asked.tp, asked.model.shape
+    if dcp == 1:
+        return None
+    if tp % dcp:
+        return Refused("context_parallel_unsupported", f"tensor parallel size {tp} does not divide by {dcp}")
+    caches = list(shape.caches())
+    if any(isinstance(cache, Window | Chunked | CompressedLatent) for cache in caches):
+        return Refused("context_parallel_unsupported", "sliding windows and chunks are not spread over ranks by vLLM")
+    if any(isinstance(cache, Latent) for cache in caches):
+        return None
+    if tp <= shape.kv_heads or dcp > tp // max(1, shape.kv_heads) or (shape.heads // max(1, shape.kv_heads)) % dcp:
+        return Refused(
+            "context_parallel_unsupported",
+            f"--decode-context-parallel-size {dcp} needs more than {shape.kv_heads} tensor-parallel ranks,"
+            f" at most {tp} / {shape.kv_heads} of them, and query heads per KV head that divide by it",
+        )
+    return None
+
+
+def _compressed(asked: Asked) -> Refused | None:
+    for cache in asked.model.shape.caches():
+        if isinstance(cache, CompressedLatent) and (
+            cache.ratio not in RATIOS or (cache.head_dim, cache.rope_dim) != (512, 64)
+        ):
+            return Refused(
+                "geometry_unsupported", "vLLM's DeepSeek-V4 kernels take heads of 512 and ratios of 4 and 128"
+            )
+    return None
+
+
+def divisors(number: int, limit: int = 64) -> str:
+    """Return the tensor-parallel sizes up to `limit` that divide a number of heads, as text."""
+    return ", ".join(str(size) for size in range(1, min(number, limit) + 1) if number % size == 0)
+
+
+_RULES: tuple[Rule, ...] = (
+    _architecture,
+    _quantization,
+    _kv_dtype,
+    _length,
+    _query_heads,
+    _kv_heads,
+    _states,
+    _vision,
+    _weight_blocks,
+    _pipeline,
+    _context_parallel,
+    _compressed,
+)

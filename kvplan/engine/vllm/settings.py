@@ -1,0 +1,166 @@
+"""What vLLM makes of the flags on this card: lengths, batch sizes, dtypes and modes, each default with its rule.
+
+Source: the engine's argument defaults (release 0.33), which depend on the card's memory and name, on server or offline use
+(here: `vllm serve`), and on the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.engine.args import EngineArgs
+from kvplan.engine.vllm.releases import Release
+from kvplan.hardware import Gpu
+from kvplan.model.spec import CompressedLatent, Indexer, Latent, Length, ModelSpec, State
+from kvplan.units import GIB
+
+_ITEM = {"bfloat16": 2, "float16": 2, "float32": 4}
+_POOLING = (
+    "ForSequenceClassification", "ForTokenClassification", "RewardModel", "ForProcessRewardModel", "ForRanking", "ForRetrieval",
+    "EmbeddingModel", "EmbedModel", "Model",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The card as the engine sees it; without a card, a Hopper one of 80 GiB stands in and `assumed` says so."""
+
+    name: str
+    capability: tuple[int, int]
+    memory_bytes: int
+    assumed: bool
+
+    @classmethod
+    def of(cls, gpu: Gpu | None) -> Device:
+        """Return the device of a profile; cards without a CUDA capability are planned by Hopper's backend rules."""
+        if gpu is None:
+            return cls("", (9, 0), 80 * GIB, assumed=True)
+        return cls(gpu.driver_name, gpu.compute_capability or (9, 0), gpu.memory_bytes, gpu.compute_capability is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The engine's settings after its own defaults; `assumed` names those that no flag gave."""
+
+    max_model_len: int
+    auto_length: bool
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    async_scheduling: bool
+    prefix_caching: bool
+    hybrid_manager: bool
+    gpu_memory_utilization: float
+    dtype: str
+    kv_dtype: str
+    speculative_tokens: int
+    assumed: tuple[str, ...]
+
+    @property
+    def item_size(self) -> int:
+        """Bytes of an element of the model's dtype."""
+        return _ITEM[self.dtype]
+
+    def in_flight_tokens(self, stages: int) -> int:
+        """Tokens scheduled but not settled: a batch a pipeline stage, and one more under asynchronous scheduling."""
+        return (stages + self.async_scheduling) * self.max_num_batched_tokens
+
+
+def resolve(model: ModelSpec, args: EngineArgs, device: Device, release: Release) -> Settings:
+    """Apply the engine's defaults. Refusals are decided elsewhere: this never raises for a value that it can carry on."""
+    tier = release.tier(device.name, device.memory_bytes, device.capability)
+    pooling = is_pooling(model)
+    attention_free = model.shape.heads == 0
+    derived = derived_length(model.length)
+    length = args.max_model_len if isinstance(args.max_model_len, int) else derived
+    batched = args.max_num_batched_tokens or tier.max_num_batched_tokens
+    sequences = args.max_num_seqs or tier.max_num_seqs
+    if args.max_num_batched_tokens is None:
+        batched = min(batched, sequences * length)
+    if args.max_num_seqs is None:
+        sequences = min(sequences, batched)
+    return Settings(
+        max_model_len=length,
+        auto_length=args.max_model_len == "auto",
+        max_num_batched_tokens=batched,
+        max_num_seqs=sequences,
+        async_scheduling=(not pooling) if args.async_scheduling is None else args.async_scheduling,
+        prefix_caching=(
+            _prefix_caching(model, attention_free=attention_free)
+            if args.enable_prefix_caching is None
+            else args.enable_prefix_caching
+        ),
+        hybrid_manager=not args.disable_hybrid_kv_cache_manager,
+        gpu_memory_utilization=args.gpu_memory_utilization or release.gpu_memory_utilization,
+        dtype=_dtype(model, args, device, pooling=pooling),
+        kv_dtype=resolve_kv_dtype(model, args.kv_cache_dtype, device),
+        speculative_tokens=args.speculative_tokens,
+        assumed=tuple(name for name in _DEFAULTED if getattr(args, name) is None),
+    )
+
+
+_DEFAULTED = (
+    "gpu_memory_utilization", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "async_scheduling",
+    "enable_prefix_caching",
+)  # fmt: skip
+
+
+def is_pooling(model: ModelSpec) -> bool:
+    """Say whether the engine serves this architecture for embeddings, rewards or classes rather than text."""
+    return model.shape.kind == "encoder" or model.architecture.endswith(_POOLING)
+
+
+def _prefix_caching(model: ModelSpec, *, attention_free: bool) -> bool:
+    """On for generating decoders and hybrids; off for attention-free, encoder-decoder and hybrid pooling models."""
+    if attention_free or model.shape.kind != "decoder":
+        return False
+    hybrid = any(isinstance(cache, State) for cache in model.shape.caches())
+    return not (hybrid and is_pooling(model))
+
+
+def _dtype(model: ModelSpec, args: EngineArgs, device: Device, *, pooling: bool) -> str:
+    """`auto`: the checkpoint's dtype; float32 becomes bfloat16 (float16 for pooling models and before Ampere)."""
+    if args.dtype != "auto":
+        return args.dtype
+    supported = ("bfloat16", "float16") if device.capability >= (8, 0) else ("float16",)
+    preferred = "float16" if pooling else supported[0]
+    wanted = preferred if model.dtype == "float32" else model.dtype
+    return wanted if wanted in supported else preferred
+
+
+def resolve_kv_dtype(model: ModelSpec, asked: str, device: Device) -> str:
+    """Return the KV dtype after the checkpoint's own declaration and the architecture's rules; `auto`: the model's."""
+    found = asked
+    declared = model.quantization.kv_dtype if model.quantization is not None else None
+    if asked == "auto" and declared is not None and model.quantization is not None:
+        method = model.quantization.method
+        if method.startswith("modelopt"):
+            found = {"fp8": "fp8_e4m3"}.get(declared, declared)
+        elif method == "compressed-tensors":
+            found = "fp8"
+    caches = list(model.shape.caches())
+    if any(isinstance(cache, CompressedLatent) for cache in caches):
+        return "fp8_ds_mla" if found == "auto" or found.startswith("fp8") else found
+    if any(isinstance(cache, Indexer) for cache in caches) and any(isinstance(cache, Latent) for cache in caches):
+        if found == "bfloat16":
+            return "auto"
+        if found == "auto" and model.architecture == "GlmMoeDsaForCausalLM" and device.capability[0] == 10:
+            return "fp8_e4m3"
+    return found
+
+
+def derived_length(length: Length) -> int:
+    """Return the length that the engine derives without a flag; 2048 where the config says nothing.
+
+    The smaller of the config's limit and the tokenizer's, stretched by a rope factor that is not yet part of it;
+    longrope starts at its original length.
+    """
+    limit = longest_length(length)
+    if "longrope" in length.rope_types and length.original is not None:
+        return length.original
+    return int(limit)
+
+
+def longest_length(length: Length) -> float:
+    """Return the most that the engine accepts by the config, before its own override key."""
+    found = [float(value) for value in (length.limit, length.tokenizer) if value is not None]
+    return min(found) * length.factor if found else 2048.0

@@ -1,0 +1,68 @@
+"""The readers: one file a family, each turning a config into the caches of its layers.
+
+A reader is a function from the text section of a config (`Fields`; `fields.root` is the whole config) to a `Shape`,
+registered under the architecture names that it reads. Adding a family is adding one file here; it is found by name.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+from typing import TypeAlias
+
+from kvplan.model.fields import Fields
+from kvplan.model.spec import Shape
+
+# A head on a causal decoder changes nothing that its layers keep: the base model is the same name with another ending
+# (vLLM 0.33.0, config/model.py: the suffixes that its registry exchanges).
+_BASES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model")
+_HEADS = (
+    "ForTextEncoding", "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification", "ClassificationModel",
+    "ForRewardModeling", "ForRewardModel", "RewardModel", "Model",
+)  # fmt: skip
+
+Reader: TypeAlias = Callable[[Fields], Shape]
+_READERS: dict[str, Reader] = {}
+_MODEL_TYPES: dict[str, str] = {}
+
+
+def reads(*architectures: str, model_types: tuple[str, ...] = ()) -> Callable[[Reader], Reader]:
+    """Register a reader for these architectures; `model_types` name it where a config gives no architecture."""
+
+    def register(reader: Reader) -> Reader:
+        for name in architectures:
+            assert name not in _READERS, f"{name} has two readers"
+            _READERS[name] = reader
+        for model_type in model_types:
+            assert model_type not in _MODEL_TYPES, f"{model_type} has two readers"
+            _MODEL_TYPES[model_type] = architectures[0]
+        return reader
+
+    return register
+
+
+def readers() -> dict[str, Reader]:
+    """Return all readers by architecture name."""
+    if not _READERS:
+        for module in pkgutil.iter_modules(__path__):
+            import_module(f"{__name__}.{module.name}")
+    return _READERS
+
+
+def reader_of(architecture: str) -> Reader | None:
+    """Return the reader of an architecture, or of the decoder under its pooling, classification or reward head."""
+    known = readers()
+    if architecture in known:
+        return known[architecture]
+    head = next((head for head in _HEADS if architecture.endswith(head)), None)
+    if head is None:
+        return None
+    stem = architecture.removesuffix(head)
+    return next((known[stem + base] for base in _BASES if stem and stem + base in known), None)
+
+
+def architecture_of(model_type: str) -> str | None:
+    """Return the architecture that stands for a config without `architectures`, or None."""
+    readers()
+    return _MODEL_TYPES.get(model_type)

@@ -1,0 +1,147 @@
+"""The heart: plan(model, engine, gpu, flags) -> Plan, what the engine would print or why it would refuse to start."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kvplan.engine.args import EngineArgs, engine_args
+from kvplan.engine.registry import find_engine
+from kvplan.errors import UsageError
+from kvplan.hardware import Gpu, parse_gpu
+from kvplan.ledger import Line
+from kvplan.model.read import read_model
+from kvplan.model.spec import ModelSpec
+from kvplan.sources import load
+
+Verdict = Literal["fits", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A reason for a refusal, or a warning: a stable code, what is the case, and what to do about it."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One cache group as the engine keeps it; `page_bytes` is one layer's page, or the sum over a group of mixed pages."""
+
+    kind: str
+    layers: int
+    block_size: int
+    page_bytes: int
+    blocks_per_request: int
+
+
+@dataclass(frozen=True, slots=True)
+class KvFacts:
+    """The pool in figures, per rank; None is what is not known (no card) or is no constant (bytes a token of a hybrid)."""
+
+    bytes_per_token: int | None
+    block_size: int | None
+    bytes_per_block: int | None
+    num_blocks: int | None
+    tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int
+    longest_model_len: int | None
+    max_running_requests: int | None
+    sequence_bytes: int | None
+    groups: tuple[GroupFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How one rank's memory is split; `requested_bytes` is what the engine may use, `kv_bytes` what is left for KV."""
+
+    requested_bytes: int | None
+    kv_bytes: int | None
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an engine would make of a model on a card. `gpu_count` is the number of cards that one deployment takes."""
+
+    model: ModelSpec
+    engine: str
+    engine_version: str
+    engine_settings: dict[str, Any]
+    assumed: tuple[str, ...]
+    gpu: Gpu | None
+    gpu_count: int
+    budget: Budget
+    weights_per_rank: int | None
+    kv: KvFacts
+    verdict: Verdict | None
+    reasons: tuple[Note, ...]
+    warnings: tuple[Note, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the engine would start; False also where no card was named."""
+        return self.verdict == "fits"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON object (`kvplan schema size`)."""
+        from kvplan.render.json import plan_object  # noqa: PLC0415  # the core does not know its renderings
+
+        return plan_object(self)
+
+
+def load_model(model: str | os.PathLike[str], *, revision: str | None = None) -> ModelSpec:
+    """Read a model: a Hub or built-in id, a folder or a config.json; raises a KvplanError."""
+    return read_model(load(model, revision=revision))
+
+
+def plan(
+    model: str | os.PathLike[str] | ModelSpec,
+    *,
+    engine: str = "vllm",
+    gpu: str | Gpu | None = None,
+    revision: str | None = None,
+    **args: Any,
+) -> Plan:
+    """Plan a deployment: `plan("meta-llama/Llama-3.1-8B", gpu="h100", max_model_len=8192)`.
+
+    `engine` is `name` or `name@release`; `gpu` is a card's name, alias, label or instance type, with or without xN; `args` are
+    the engine's own flags in snake_case (`tensor_parallel_size`, `kv_cache_dtype`, …) and kvplan's (`gpu_memory`, `weights`,
+    …), sizes as bytes or as text with a unit. Returns a refused Plan, with reasons, where the engine would not start; raises a
+    KvplanError where kvplan cannot answer.
+    """
+    checked = engine_args(args)
+    spec = model if isinstance(model, ModelSpec) else load_model(model, revision=revision)
+    card, count = _cards(gpu, checked)
+    return find_engine(engine)(spec, checked, card, count, _draft(checked))
+
+
+def _cards(gpu: str | Gpu | None, args: EngineArgs) -> tuple[Gpu | None, int]:
+    """Return the card and how many the deployment takes; an explicit count that is too small is refused."""
+    needed = args.world_size
+    if gpu is None or isinstance(gpu, Gpu):
+        return gpu, needed
+    card, count = parse_gpu(gpu)
+    if count is not None and count < needed:
+        raise UsageError(
+            f"--gpu {gpu}: {count} cards, but TP x PP x DP takes {needed}", "leave xN out, or lower the parallel sizes"
+        )
+    return card, needed
+
+
+def _draft(args: EngineArgs) -> ModelSpec | None:
+    """Read the draft model that --speculative-config names; None where the method needs none."""
+    section = args.speculative_config or {}
+    name, method = section.get("model"), section.get("method")
+    if not isinstance(name, str) or not name or method in _WITHOUT_DRAFT or name in _WITHOUT_DRAFT:
+        return None
+    revision = section.get("revision")
+    return load_model(name, revision=revision if isinstance(revision, str) else None)
+
+
+# Methods that draft from the prompt, or from layers that the model's own checkpoint carries
+_WITHOUT_DRAFT = frozenset({"ngram", "ngram_gpu", "suffix", "mtp"})

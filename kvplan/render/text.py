@@ -1,0 +1,143 @@
+"""The plan as a terminal shows it: quiet, aligned, one verdict, one next step. Figures in GiB; `~` marks what is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvplan.ledger import Line
+from kvplan.model.describe import SHORT_DTYPE, describe
+from kvplan.planner import Note, Plan
+from kvplan.units import GIB, binary, gib, quantity
+
+_WIDTH = 100
+# A note that repeats for every assumed field says the same thing each time: the text shows this many
+_MAX_NOTES = 6
+
+
+def plan_text(plan: Plan) -> list[str]:
+    """Return the lines of one plan."""
+    lines = [_two(f"{_name(plan)}   {describe(plan.model)}", where(plan)), ""]
+    if plan.budget.requested_bytes is not None:
+        lines += [*_ledger(plan), ""]
+    lines += [f"  {line}" for line in _cache(plan)]
+    lines += [f"  {line}" for line in _verdict(plan)]
+    lines += [f"  {line}" for line in _notes(plan.warnings)]
+    return lines
+
+
+def where(plan: Plan) -> str:
+    """Return the card and the engine: `1 x H200 141 GB, vLLM 0.33`."""
+    release = plan.engine_version.removesuffix(".0")
+    engine = f"{_ENGINE_NAMES.get(plan.engine, plan.engine)} {release}"
+    if plan.gpu is None:
+        return engine
+    mark = " ~" if plan.gpu.assumed_among else ""
+    return f"{plan.gpu_count} x {plan.gpu.label}{mark}, {engine}"
+
+
+_ENGINE_NAMES = {"vllm": "vLLM"}
+
+
+def _name(plan: Plan) -> str:
+    return plan.model.id.rstrip("/").removesuffix("/config.json").rpartition("/")[2] or plan.model.id
+
+
+def _two(left: str, right: str) -> str:
+    """Set two texts at the two ends of a line, or under each other where they do not fit."""
+    gap = _WIDTH - len(left) - len(right)
+    return f"{left}{' ' * gap}{right}" if gap >= 3 else f"{left}\n{right.rjust(_WIDTH)}"
+
+
+def _ledger(plan: Plan) -> list[str]:
+    requested = plan.budget.requested_bytes or 0
+    share = plan.engine_settings.get("gpu_memory_utilization")
+    memory = round(requested / share) if isinstance(share, float) and share else requested
+    rows = [("budget", gib(requested), f"{share} of {gib(memory)} a GPU")]
+    rows += [(_LABELS.get(line.name, line.name), _amount(line), _why(line)) for line in plan.budget.lines]
+    width = max(len(amount.split()[0]) for _, amount, _ in rows)
+    return [f"  {name:<14} {_right(amount, width)}   {why}".rstrip() for name, amount, why in rows]
+
+
+_LABELS = {"cuda_graphs": "cuda graphs", "kv_cache": "kv cache", "non_torch": "non-torch", "post_load": "after load"}
+
+
+def _right(amount: str, width: int) -> str:
+    number, _, rest = amount.partition(" ")
+    return f"{number:>{width}} {rest:<5}"
+
+
+def _amount(line: Line) -> str:
+    """Return the GiB of a line, with `~` where it is no exact figure."""
+    number = quantity(line.bytes / GIB, 1 if abs(line.bytes) >= GIB // 8 or not line.bytes else 2)
+    return f"{number} GiB" if line.basis in ("exact", "given") else f"{number} ~"
+
+
+def _why(line: Line) -> str:
+    if line.basis != "modelled":
+        return line.why
+    return f"{line.why} ({quantity(line.low / GIB, 1)} to {quantity(line.high / GIB, 1)})"
+
+
+def _cache(plan: Plan) -> list[str]:
+    kv = plan.kv
+    lines = []
+    dtype = kv_dtype_name(plan)
+    if kv.bytes_per_token:
+        lines.append(
+            f"{binary(kv.bytes_per_token)} of KV cache a token and GPU ({dtype}, {kv.bytes_per_token:,} bytes)"
+        )
+    elif kv.bytes_per_token == 0:
+        lines.append("this model keeps no KV cache")
+    elif kv.groups:
+        lines.append(f"KV cache in {len(kv.groups)} groups ({dtype}); a token has no constant size: see --explain")
+    if kv.sequence_bytes:
+        lines.append(f"one request of {kv.max_model_len:,} tokens: {binary(kv.sequence_bytes)} a GPU")
+    return lines
+
+
+def kv_dtype_name(plan: Plan) -> str:
+    """Return the KV dtype in short: `bf16`, `fp8`."""
+    dtype = str(plan.engine_settings.get("kv_cache_dtype", "auto"))
+    if dtype == "auto":
+        dtype = str(plan.engine_settings.get("dtype", "auto"))
+    return SHORT_DTYPE.get(dtype, dtype)
+
+
+def _verdict(plan: Plan) -> list[str]:
+    kv = plan.kv
+    if plan.verdict is None:
+        return _refusals(plan.reasons)
+    if plan.verdict == "refused":
+        return ["", *_refusals(plan.reasons)]
+    if kv.tokens is None or kv.max_concurrency is None:
+        return ["", "fits: nothing is cached between steps"]
+    told = (
+        f"fits: {kv.tokens:,} tokens in {kv.num_blocks:,} blocks of {kv.block_size},"
+        f" {quantity(kv.max_concurrency, 2)} requests of {kv.max_model_len:,}"
+    )
+    return ["", told, *next_step(plan)]
+
+
+def _refusals(reasons: Sequence[Note]) -> list[str]:
+    lines = []
+    for note in reasons:
+        lines.append(f"refused: {note.message}")
+        if note.hint:
+            lines.append(f"next: {note.hint}")
+    return lines
+
+
+def next_step(plan: Plan) -> list[str]:
+    """Return the one change that gives most, where there is a plain one."""
+    args, kv = plan.engine_settings, plan.kv
+    if kv.max_concurrency is not None and kv.max_running_requests and kv.max_concurrency > kv.max_running_requests:
+        return [f"next: --max-num-seqs {kv.max_running_requests} is what limits the batch at this length"]
+    if kv.bytes_per_token and args.get("kv_cache_dtype") in ("auto", "bfloat16", "float16"):
+        return ["next: --kv-cache-dtype fp8 holds about twice as many"]
+    return []
+
+
+def _notes(notes: Sequence[Note]) -> list[str]:
+    shown = [f"note: {note.message}{f' ({note.hint})' if note.hint else ''}" for note in notes[:_MAX_NOTES]]
+    more = len(notes) - len(shown)
+    return ([""] if shown else []) + shown + ([f"note: {more} more; --format json lists all"] if more else [])
