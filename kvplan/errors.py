@@ -17,7 +17,7 @@ Exit code 1 is not an error: it is the answer "no". An error has a `message` (wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 OK, NO, USAGE, UNREACHABLE, NO_GPU = 0, 1, 2, 3, 4
 
@@ -69,6 +69,9 @@ class HubUnreachable(KvplanError):
 
 def near(name: str, known: Iterable[str], *, limit: int = 3) -> str:
     """Return `did you mean …` for the closest known names, or an empty string."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
+    by_folded: dict[str, list[str]] = {}
+    for candidate in known:
+        by_folded.setdefault(candidate.casefold(), []).append(candidate)
     found = get_close_matches(name.casefold(), by_folded, n=limit, cutoff=0.6)
-    return f"did you mean {', '.join(by_folded[match] for match in found)}" if found else ""
+    best = [max(by_folded[match], key=lambda same: SequenceMatcher(None, name, same).ratio()) for match in found]
+    return f"did you mean {', '.join(best)}" if best else ""

@@ -1,12 +1,11 @@
 """Which card a name means: the names of profiles/gpus, found without parsing the cards.
 
-The 209 cards are 330 KB of text. Only the opening lines of each document are looked at here, and `flat` parses the one
+The 209 cards are 330 KB of text. Only the opening lines of each document are looked at here, and `plain` parses the one
 document that is asked for; profiles/gpus/defaults.yaml describes the format.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from kvplan.assets import PROFILES
+from kvplan.profile import plain
 
 GPUS = PROFILES / "gpus"
 _OPENING = 6  # name, label, driver_names, aliases, shared_names, labels
@@ -43,17 +43,6 @@ class Index:
     labels: Mapping[str, str]
     own: Mapping[str, str]
     shared: Mapping[str, tuple[str, ...]]
-
-
-def flat(document: str) -> dict[str, Any]:
-    """Parse one flat document: `key: value` a line, each value JSON or a bare word."""
-    fields: dict[str, Any] = {}
-    for line in document.splitlines():
-        if line and not line.startswith(("#", "---")):
-            key, _, value = line.partition(": ")
-            is_json = value[:1] in set('"[{-0123456789') or value in {"true", "false"}
-            fields[key] = json.loads(value) if is_json else value
-    return fields
 
 
 def fold(name: str) -> str:
@@ -105,7 +94,7 @@ def index() -> Index:
 def instances() -> dict[str, Match]:
     """Read the instance types: folded name to card and count."""
     found = {}
-    for name, entry in flat((GPUS / "instances.yaml").read_text(encoding="utf-8")).items():
+    for name, entry in plain((GPUS / "instances.yaml").read_text(encoding="utf-8")).items():
         match = Match(entry["gpu"], count=entry.get("count"))
         for spelling in (name, *entry.get("aliases", ())):
             found[fold(spelling)] = match
@@ -114,7 +103,7 @@ def instances() -> dict[str, Match]:
 
 def card(name: str) -> dict[str, Any]:
     """Parse the document of one card, by its catalogue name."""
-    return flat(index().documents[name])
+    return plain(index().documents[name])
 
 
 def lookup(text: str) -> Match | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from kvplan import gpu_catalogue as catalogue
 from kvplan.errors import UnknownGpu, UsageError, near
+from kvplan.profile import plain
 from kvplan.units import GB, GIB, MIB
 
 MAX_NAME = 200  # characters; the longest name in the catalogue has 59
@@ -104,7 +105,7 @@ def gpus() -> list[Gpu]:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    return catalogue.flat((catalogue.GPUS / "defaults.yaml").read_text(encoding="utf-8"))
+    return plain((catalogue.GPUS / "defaults.yaml").read_text(encoding="utf-8"))
 
 
 def _gpu(name: str, among: tuple[str, ...]) -> Gpu:

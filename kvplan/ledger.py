@@ -13,8 +13,8 @@ Basis: TypeAlias = Literal["exact", "measured", "modelled", "given"]
 class Line:
     """`bytes` of one rank's memory, between `low` and `high`.
 
-    `basis` is `exact` (arithmetic on the config), `measured` (a profile with a source), `modelled` (a fit, whose residual
-    is the interval) or `given` (the user said so); `why` says where the figure comes from.
+    `basis` is `exact` (arithmetic on the config), `measured` (a profile with a source), `modelled` (a fit, whose
+    residual is the interval) or `given` (the user said so); `why` says where the figure comes from.
     """
 
     name: str

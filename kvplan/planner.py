@@ -29,7 +29,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """One cache group as the engine keeps it; `page_bytes` is one layer's page, or the sum over a group of mixed pages."""
+    """One cache group as the engine keeps it; `page_bytes` is one layer's page, or the sum of mixed pages."""
 
     kind: str
     layers: int
@@ -40,7 +40,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class KvFacts:
-    """The pool in figures, per rank; None is what is not known (no card) or is no constant (bytes a token of a hybrid)."""
+    """The pool in figures, per rank; None is what is not known (no card) or no constant (bytes a token of a hybrid)."""
 
     bytes_per_token: int | None
     block_size: int | None
@@ -109,10 +109,10 @@ def plan(
 ) -> Plan:
     """Plan a deployment: `plan("meta-llama/Llama-3.1-8B", gpu="h100", max_model_len=8192)`.
 
-    `engine` is `name` or `name@release`; `gpu` is a card's name, alias, label or instance type, with or without xN; `args` are
-    the engine's own flags in snake_case (`tensor_parallel_size`, `kv_cache_dtype`, …) and kvplan's (`gpu_memory`, `weights`,
-    …), sizes as bytes or as text with a unit. Returns a refused Plan, with reasons, where the engine would not start; raises a
-    KvplanError where kvplan cannot answer.
+    `engine` is `name` or `name@release`; `gpu` is a card's name, alias, label or instance type, with or without xN;
+    `args` are the engine's own flags in snake_case (`tensor_parallel_size`, `kv_cache_dtype`, …) and kvplan's
+    (`gpu_memory`, `weights`, …), sizes as bytes or as text with a unit. Returns a refused Plan, with reasons, where
+    the engine would not start; raises a KvplanError where kvplan cannot answer.
     """
     checked = engine_args(args)
     spec = model if isinstance(model, ModelSpec) else load_model(model, revision=revision)

@@ -1,4 +1,4 @@
-"""The documented shape of every JSON output, as pydantic models: `kvplan schema` prints them, tests hold outputs to them."""
+"""The documented shape of every JSON output: `kvplan schema` prints it, tests hold the outputs to it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Bytes at the edges: reading `80 GB`, writing `74.5 GiB`. The core counts integers of bytes.
 
-GiB = 2**30 bytes and GB = 10**9 bytes; a size without a unit is refused, because "80" has been read as both. One rounding
-rule: what is read is rounded to the nearest byte, what is shown is rounded half up to the digits shown and keeps its unit.
+GiB = 2**30 bytes and GB = 10**9 bytes; a size without a unit is refused, because "80" has been read as both. One
+rounding rule: what is read is rounded to the nearest byte, what is shown is rounded half up to the digits shown and
+keeps its unit.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def gib(size: int, digits: int = 1) -> str:
 
 
 def binary(size: int) -> str:
-    """Write bytes in the largest binary unit that keeps the number at 1 or above: `128 KiB`, `68.625 KiB`, `1.5 GiB`."""
+    """Write bytes in the largest binary unit that keeps the number at 1 or above: `128 KiB`, `1.5 GiB`."""
     for name, unit in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(size) >= unit:
             text = quantity(size / unit, 3)

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
+from plain_yaml import plain_yaml
 
 from kvplan.assets import PROFILES
 from kvplan.errors import KvplanError
@@ -37,10 +37,11 @@ _TRAINING = """
     random_routing_dropped_token rescale_prenorm_residual router_aux_loss_coef router_jitter_noise seq_aux
     tune_mm_mlp_adapter tune_mm_vision_resampler unfreeze_mm_vision_tower use_backbone_lora use_grad_checkpoint
     use_llm_lora z_loss_coefficient drop_path_rate emb_init_std emb_init_uniform_lim
+    time_step_limit
 """
 _LIBRARY = """
     _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path attn_implementation auto_map
-    cache_implementation chunk_size_feed_forward finetuning_task for_llm_compressor id2label label2id
+    cache_implementation chunk_size_feed_forward finetuning_task for_llm_compressor
     output_attentions output_hidden_states output_past predict_special_tokens prefix problem_type pruned_heads
     return_dict task_specific_params template tf_legacy_loss tokenizer_class tokenizer_name torchscript
     transformers.js_config transformers_version unsloth_fixed use_bfloat16 use_cache use_flash_attn verbose
@@ -53,36 +54,13 @@ _OTHER_TOOLS = "context_window_size prefill_chunk_size"  # MLC's own, in configs
 DROPPED = frozenset(f"{_GENERATION} {_TRAINING} {_LIBRARY} {_TOKENS} {_OTHER_TOOLS}".split())
 DROPPED_PATTERN = re.compile(r".*_token_(?:id|ids|index)|.*dropout.*|.*_pdrop|.*layerdrop|summary_.*")
 QUANTIZATION = ("quantization_config", "quantization", "compression_config")
-_LINE = 116
 
 
-class _Names(list[str]):
-    """A list that is written one entry a line, which is how the built-ins are searched without a parser."""
-
-
-class _Dumper(yaml.SafeDumper):
-    """Lists of scalars and short mappings of scalars on one line, everything else a line an entry."""
-
-
-def _scalars(values: Any) -> bool:
-    return not any(isinstance(value, dict | list) for value in values)
-
-
-def _write_list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=_scalars(values))
-
-
-def _write_mapping(dumper: yaml.SafeDumper, values: dict[str, Any]) -> yaml.Node:
-    short = _scalars(values.values()) and len(str(values)) < _LINE - 30
-    return dumper.represent_mapping("tag:yaml.org,2002:map", values.items(), flow_style=short)
-
-
-_Dumper.add_representer(list, _write_list)
-_Dumper.add_representer(dict, _write_mapping)
-_Dumper.add_representer(
-    _Names,
-    lambda dumper, names: dumper.represent_sequence("tag:yaml.org,2002:seq", names, flow_style=not names),
-)
+def noise(key: str, value: Any) -> bool:
+    """Tell whether a field cannot decide memory; `id2label`, if not the default pair, sizes a classifier's head."""
+    if key in ("id2label", "label2id"):
+        return key == "label2id" or value is None or len(value) == 2
+    return key in DROPPED or DROPPED_PATTERN.fullmatch(key) is not None
 
 
 def trimmed(value: Any) -> Any:
@@ -91,8 +69,9 @@ def trimmed(value: Any) -> Any:
         return [trimmed(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    kept = (key for key in value if key not in DROPPED and not DROPPED_PATTERN.fullmatch(key))
-    return {key: value[key] if key in QUANTIZATION else trimmed(value[key]) for key in kept}
+    return {
+        key: value[key] if key in QUANTIZATION else trimmed(value[key]) for key in value if not noise(key, value[key])
+    }
 
 
 def document(config: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -102,8 +81,8 @@ def document(config: dict[str, Any], options: argparse.Namespace) -> dict[str, A
         weights = {"value": options.weight_bytes, "source": options.weight_source}
     content = {
         "id": options.id,
-        "aliases": _Names(options.alias),
-        "same_geometry": _Names(options.same_geometry),
+        "aliases": options.alias,
+        "same_geometry": options.same_geometry,
         "revision": options.revision,
         "source": options.source,
         "weight_bytes": weights,
@@ -136,8 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         return error.exit_code
     path: Path = options.folder / f"{options.id.replace('/', '--')}.yaml"
-    text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_LINE)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(plain_yaml(content), encoding="utf-8")
     print(path)
     return 0
 

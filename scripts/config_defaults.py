@@ -5,10 +5,10 @@ Run it in an environment that has transformers (and vLLM, for the config classes
     python scripts/config_defaults.py             # every model type that a reader names, and their nested sections
     python scripts/config_defaults.py qwen3 glm4   # these only
 
-Only constants are written, and only those of fields that kvplan/model reads: a default that a class computes from other
-fields (head_dim from the hidden size, layer types from a pattern) is a rule of that family's reader. `sections` names the
-model type that the class gives to a nested section which names none. Files that begin with a comment `# by hand` are
-left alone.
+Only constants are written, and only those of fields that kvplan/model reads: a default that a class computes from
+other fields (head_dim from the hidden size, layer types from a pattern) is a rule of that family's reader. `sections`
+names the model type that the class gives to a nested section which names none. Files that begin with a comment
+`# by hand` are left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import yaml
+from plain_yaml import plain_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -33,7 +33,15 @@ from kvplan.model.read import _TEXT_SECTIONS  # noqa: E402
 OUT = ROOT / "profiles" / "configs"
 # Fields that plan weights rather than caches, read later than the readers.
 WEIGHTS = {"tie_word_embeddings", "vocab_size", "intermediate_size", "moe_intermediate_size", "num_experts_per_tok"}
-SKIPPED = {"model_type", "architectures", "dtype", "torch_dtype", "quantization_config", "is_encoder_decoder", "version"}
+SKIPPED = {
+    "model_type",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    "quantization_config",
+    "is_encoder_decoder",
+    "version",
+}
 
 
 def field_names() -> set[str]:
@@ -49,13 +57,13 @@ def field_names() -> set[str]:
 def config_class(model_type: str) -> type | None:
     """Return the class that an engine builds for this model type: vLLM's own comes first."""
     try:
-        from vllm.transformers_utils.config import _CONFIG_REGISTRY
+        from vllm.transformers_utils.config import _CONFIG_REGISTRY  # noqa: PLC0415  # optional
 
         if model_type in _CONFIG_REGISTRY:
             return _CONFIG_REGISTRY[model_type]
     except Exception as error:  # noqa: BLE001  # any failure to import vLLM leaves transformers
         print(f"without vLLM ({error})", file=sys.stderr)
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415  # slow: when it is needed
 
     try:
         return CONFIG_MAPPING[model_type]
@@ -80,17 +88,20 @@ def plain(value: Any) -> bool:
 
 
 def sections(cls: type) -> dict[str, str]:
-    """Return the model type of each nested section that the class builds where the section names none."""
+    """Return the model type of each nested section where the section names none, or is missing."""
     found = {}
     subs = getattr(cls, "sub_configs", {})
-    for name in _TEXT_SECTIONS:
-        try:
-            inner = getattr(cls(**{name: {}}), name, None) if name in subs else None
-        except Exception:  # noqa: BLE001  # a class that refuses an empty section names its type itself
-            inner = subs[name]
-        model_type = getattr(inner, "model_type", "")
-        if model_type:
-            found[name] = model_type
+    for name in (name for name in _TEXT_SECTIONS if name in subs):
+        for given in ({name: {}}, {}):  # some classes refuse a section without a model_type, but have a default one
+            try:
+                model_type = getattr(getattr(cls(**given), name, None), "model_type", "")
+            except Exception:  # noqa: BLE001  # the next attempt, or no default at all
+                continue
+            if model_type:
+                found[name] = model_type
+                break
+        else:
+            found |= {name: subs[name].model_type} if getattr(subs[name], "model_type", "") else {}
     return found
 
 
@@ -112,7 +123,7 @@ def write(model_type: str, names: set[str]) -> list[str]:
     if nested:
         profile["sections"] = nested
     if profile["defaults"] or nested:
-        path.write_text(yaml.safe_dump(profile, sort_keys=False, width=120), encoding="utf-8")
+        path.write_text(plain_yaml(profile), encoding="utf-8")
     return list(nested.values())
 
 

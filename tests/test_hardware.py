@@ -13,6 +13,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from kvplan import gpu_catalogue as catalogue
+from kvplan.profile import plain
 from kvplan.errors import UnknownGpu, UsageError
 from kvplan.hardware import Gpu, find_gpu, gpu_names, gpus, parse_gpu
 from kvplan.units import GIB, MIB
@@ -187,14 +188,14 @@ def test_every_spelling_of_the_catalogue_finds_its_card() -> None:
 
 def test_every_label_finds_its_card() -> None:
     for parameter in DOCUMENTS:
-        facts = catalogue.flat(str(parameter.values[0]))
+        facts = plain(str(parameter.values[0]))
         for label in facts.get("labels", ()):
             assert find_gpu(label).name == facts["name"], label
             assert find_gpu(label.partition("=")[2] + "-SHARED").name == facts["name"], label
 
 
 def test_every_instance_type_finds_its_card() -> None:
-    listed = catalogue.flat((catalogue.GPUS / "instances.yaml").read_text(encoding="utf-8"))
+    listed = plain((catalogue.GPUS / "instances.yaml").read_text(encoding="utf-8"))
     assert len(listed) == 181
     for instance, entry in listed.items():
         for spelling in (instance, *entry.get("aliases", ())):
@@ -372,7 +373,7 @@ class Instance(Strict):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_card_is_one_flat_document_with_sources(document: str) -> None:
     facts = yaml.safe_load(document)
-    assert catalogue.flat(document) == facts, "one `key: value` a line, each value JSON or a bare word"
+    assert plain(document) == facts, "one `key: value` a line, each value JSON or a bare word"
     card = Card.model_validate(facts)
     keys = list(facts)
     opening = [key for key in ("name", "label", "driver_names", "aliases", "shared_names", "labels") if key in facts]
@@ -393,10 +394,10 @@ def test_a_file_is_a_comment_and_its_cards() -> None:
 def test_defaults_and_instances_are_flat_and_sourced() -> None:
     for stem in ("defaults", "instances"):
         text = (catalogue.GPUS / f"{stem}.yaml").read_text(encoding="utf-8")
-        assert catalogue.flat(text) == yaml.safe_load(text)
-    for entry in catalogue.flat((catalogue.GPUS / "instances.yaml").read_text(encoding="utf-8")).values():
+        assert plain(text) == yaml.safe_load(text)
+    for entry in plain((catalogue.GPUS / "instances.yaml").read_text(encoding="utf-8")).values():
         assert Instance.model_validate(entry).gpu in gpu_names()
-    for entry in catalogue.flat((catalogue.GPUS / "defaults.yaml").read_text(encoding="utf-8")).values():
+    for entry in plain((catalogue.GPUS / "defaults.yaml").read_text(encoding="utf-8")).values():
         _sourced(entry["source"])
 
 
@@ -406,7 +407,7 @@ def test_no_name_belongs_to_two_cards() -> None:
     labelled: dict[str, str] = {}
     shared: list[tuple[str, str]] = []
     for parameter in DOCUMENTS:
-        facts = catalogue.flat(str(parameter.values[0]))
+        facts = plain(str(parameter.values[0]))
         name = facts["name"]
         for spelling in (name, *facts.get("driver_names", ()), *facts.get("aliases", ())):
             folded = catalogue.short(catalogue.fold(spelling))
@@ -426,8 +427,7 @@ def test_no_name_belongs_to_two_cards() -> None:
 
 def test_only_the_asked_card_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    flat = catalogue.flat
-    monkeypatch.setattr(catalogue, "flat", lambda document: (parsed.append(document), flat(document))[1])
+    monkeypatch.setattr(catalogue, "plain", lambda document: (parsed.append(document), plain(document))[1])
     find_gpu("NVIDIA H100 80GB HBM3")
     assert [document.partition("\n")[0] for document in parsed if document.startswith("name: ")] == ["name: h100-sxm"]
 

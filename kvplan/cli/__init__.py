@@ -1,7 +1,7 @@
 """The command line: parse, call, render, exit. Each command is a file here, imported only when it is asked for.
 
-stdout carries the answer, stderr the rest. Exit codes: 0 ok, 1 the answer is no, 2 usage or unreadable input, 3 the Hub could
-not be reached, 4 no usable GPU. A traceback shows only with KVPLAN_DEBUG=1.
+stdout carries the answer, stderr the rest. Exit codes: 0 ok, 1 the answer is no, 2 usage or unreadable input, 3 the
+Hub could not be reached, 4 no usable GPU. A traceback shows only with KVPLAN_DEBUG=1.
 """
 
 from __future__ import annotations

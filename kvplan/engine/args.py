@@ -1,14 +1,15 @@
 """EngineArgs: the flags that move memory, under the engine's own names, checked once for every door.
 
-The command line, `kvplan.plan(...)` and manifests all come through `engine_args`: it knows the short names, reads sizes with
-units and refuses what it does not know. A value of None means "not given": the engine's own default applies.
+The command line, `kvplan.plan(...)` and manifests all come through `engine_args`: it knows the short names, reads
+sizes with units and refuses what it does not know. A value of None means "not given": the engine's own default
+applies.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
@@ -118,20 +119,9 @@ def _flag(name: str) -> str:
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in _COUNTS:
-        return _count(name, value)
-    if name in _SIZES:
-        return _size(name, value)
-    if name in _FLAGS:
-        if not isinstance(value, bool):
-            raise UsageError(f"{_flag(name)} is on or off, not {value!r}")
-        return value
-    if name == "max_model_len":
-        return "auto" if value in ("auto", -1, "-1") else _count(name, value)
-    if name == "gpu_memory_utilization":
-        return _share(name, value)
-    if name == "speculative_config":
-        return _section(name, value)
+    for names, check in _CHECKS:
+        if name in names:
+            return check(name, value)
     if not isinstance(value, str) or not value or len(value) > 64:
         raise UsageError(f"{_flag(name)} takes a short name, not {_shown(value)}")
     if name == "dtype":
@@ -139,6 +129,16 @@ def _checked(name: str, value: Any) -> Any:
         if value not in _MODEL_DTYPES:
             raise UsageError(f"--dtype {value!r} is unknown", f"one of {', '.join(_MODEL_DTYPES)}")
     return value
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{_flag(name)} is on or off, not {_shown(value)}")
+    return value
+
+
+def _length(name: str, value: Any) -> int | str:
+    return "auto" if value in ("auto", -1, "-1") else _count(name, value)
 
 
 def _shown(value: Any) -> str:
@@ -196,3 +196,13 @@ def _section(name: str, value: Any) -> Mapping[str, Any]:
                 f"num_speculative_tokens takes a whole number up to {MAX_SPECULATIVE}, not {_shown(count)}"
             )
     return value
+
+
+_CHECKS: tuple[tuple[frozenset[str], Callable[[str, Any], Any]], ...] = (
+    (_COUNTS, _count),
+    (_SIZES, _size),
+    (_FLAGS, _switch),
+    (frozenset({"max_model_len"}), _length),
+    (frozenset({"gpu_memory_utilization"}), _share),
+    (frozenset({"speculative_config"}), _section),
+)

@@ -1,4 +1,4 @@
-"""The engines by id: `vllm`, `vllm@0.33`. Each is a function from a model, flags, a card and a draft model to a Plan."""
+"""The engines by id (`vllm`, `vllm@0.33`), each a function from a model, flags, a card and a draft to a Plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find_engine(name: str) -> Planner:
         raise UnknownEngine(f"kvplan does not plan the engine {engine[:40]!r}", hint)
     from functools import partial  # noqa: PLC0415  # only the asked engine is imported
 
-    from kvplan.engine.vllm.startup import plan_vllm  # noqa: PLC0415
     from kvplan.engine.vllm.releases import release  # noqa: PLC0415
+    from kvplan.engine.vllm.startup import plan_vllm  # noqa: PLC0415
 
     return partial(plan_vllm, release=release(version or None))

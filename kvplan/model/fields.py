@@ -1,8 +1,8 @@
 """Reading a config section by field name, with every value checked and every assumption recorded.
 
-A config.json is data from a stranger: a field may be missing, null, of another type, negative or absurd. A missing field
-falls back to the documented default of the config's class (profiles/configs/<model_type>.yaml, loaded only then), and that
-is recorded; without one it is an error that names the field. There is no silent guess.
+A config.json is data from a stranger: a field may be missing, null, of another type, negative or absurd. A missing
+field falls back to the documented default of the config's class (profiles/configs/<model_type>.yaml, loaded only
+then), and that is recorded; without one it is an error that names the field. There is no silent guess.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from kvplan.assets import PROFILES
 from kvplan.errors import InvalidConfig
 from kvplan.model.spec import Assumed
+from kvplan.profile import load as load_profile
 
 MAX_LAYERS = 2048  # the deepest model served has 126 layers; more than this is a mistake or an attack
 MAX_SIZE = 2**24  # the widest field here, a vocabulary, stays under 2**20
@@ -25,22 +26,22 @@ _T = TypeVar("_T")
 def class_profile(model_type: str) -> Mapping[str, Any]:
     """Return what is known of the config class of `model_type` (profiles/configs); empty where nothing is.
 
-    `defaults` are the values that the class supplies, `source` where they were taken from, `sections` the model type that
-    the class gives to a nested section which names none.
+    `defaults` are the values that the class supplies, `source` where they were taken from, `sections` the model type
+    that the class gives to a nested section which names none.
     """
     path = PROFILES / "configs" / f"{model_type}.yaml"
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", model_type) or not path.is_file():
         return {}
-    from kvplan.profile import load_yaml  # noqa: PLC0415  # yaml costs more than the rest of a plan: load it when asked
-
-    profile: Mapping[str, Any] = load_yaml(path)
-    return profile
+    return load_profile(path)
 
 
 class Fields:
-    """One section of a config: values by name, checked. `root` is the outermost section, `where` names this one."""
+    """One section of a config: values by name, checked. `root` is the outermost section, `where` names this one.
 
-    __slots__ = ("_as_type", "_assumed", "_data", "_defaults", "root", "where")
+    `inside` says that a multimodal wrapper has handed this section on to the reader of its language model.
+    """
+
+    __slots__ = ("_as_type", "_assumed", "_data", "_defaults", "inside", "root", "where")
 
     def __init__(
         self,
@@ -50,13 +51,15 @@ class Fields:
         root: Fields | None = None,
         defaults: Mapping[str, Any] | None = None,
         as_type: str = "",
+        inside: bool = False,
     ) -> None:
         self._data = data
         self.where = where
         self.root: Fields = root if root is not None else self
-        self._assumed: dict[str, Assumed] = {} if root is None else root._assumed
+        self._assumed: dict[str, Assumed] = {} if root is None else root._assumed  # noqa: SLF001  # of this class
         self._defaults = defaults
         self._as_type = as_type
+        self.inside = inside
 
     # -- what is there ------------------------------------------------------------------------------------------------
 
@@ -189,6 +192,17 @@ class Fields:
     def as_type(self, model_type: str) -> Fields:
         """Return this section with the class defaults of another model type (flat configs of nested classes)."""
         return Fields(self._data, where=self.where, root=self.root, defaults=self._defaults, as_type=model_type)
+
+    def handed_on(self) -> Fields:
+        """Return this section as a wrapper hands it on to the reader of its language model."""
+        return Fields(
+            self._data,
+            where=self.where,
+            root=self.root,
+            defaults=self._defaults,
+            as_type=self._as_type,
+            inside=True,
+        )
 
     def layers(self, *names: str) -> int:
         """Return the number of layers."""

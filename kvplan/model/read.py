@@ -1,4 +1,4 @@
-"""From a Checkpoint to a ModelSpec: find the family's reader, then what every family has (dtype, length, quantization)."""
+"""From a Checkpoint to a ModelSpec: the family's reader, then what all have (dtype, length, quantization)."""
 
 from __future__ import annotations
 
@@ -76,21 +76,20 @@ def _flat(section: Fields) -> Fields:
 
 
 def _reader(root: Fields) -> tuple[str, Reader]:
-    known = readers()
     architectures = root.maybe_texts("architectures") or []
     if not architectures:
         implied = architecture_of(root.model_type)
         if implied is None:
             what = f"model_type {root.model_type!r}" if root.model_type else "neither architectures nor model_type"
-            raise UnknownArchitecture(f"config.json gives no architecture ({what})", near(root.model_type, known))
-        return implied, known[implied]
+            raise UnknownArchitecture(f"config.json gives no architecture ({what})", near(root.model_type, readers()))
+        return implied, readers()[implied]
     name = architectures[0]
     reader = reader_of(name)
     if reader is None:
         shown = name if len(name) <= 80 else name[:77] + "…"
         hint = "; ".join(
             part
-            for part in (near(name, known), f"model_type is {root.model_type!r}" if root.model_type else "")
+            for part in (near(name, readers()), f"model_type is {root.model_type!r}" if root.model_type else "")
             if part
         )
         raise UnknownArchitecture(f"kvplan has no reader for the architecture {shown!r}", hint)

@@ -4,7 +4,8 @@ A closed sum of cache kinds: adding one makes the type checker point at every pl
 A layer is a tuple of caches, because some keep several: an attention layer with a sparse indexer, a decoder layer with
 self and cross attention, a parallel attention-and-state layer. An empty tuple is a layer that keeps nothing.
 
-Counts are of the whole model (no tensor parallelism); dims are elements, not bytes: the engine chooses the element size.
+Counts are of the whole model (no tensor parallelism); dims are elements, not bytes: the engine chooses the element
+size.
 """
 
 from __future__ import annotations

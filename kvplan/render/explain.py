@@ -40,26 +40,18 @@ def _layer(cache: Cache, count: int, plan: Plan, tp: int) -> list[str]:
     head = f"{count} x {name}:"
     match cache:
         case Full() | Window() | Chunked() | Cross():
-            heads = max(1, cache.kv_heads // tp)
-            split = f" of {cache.kv_heads} over {tp} GPUs" if tp > 1 else ""
-            copied = " (copied: fewer heads than GPUs)" if cache.kv_heads < tp else ""
-            kind = attention_name(cache.kv_heads, plan.model.shape.heads)
-            return [
-                f"{head} {kind}, {plan.model.shape.heads} query heads share {cache.kv_heads} KV heads",
-                f"  a token keeps a key of {cache.head_dim} and a value of {cache.head_dim_v} numbers"
-                f" for {heads} KV heads{split}{copied}, in {kv_dtype_name(plan)}",
-                f"  {_kept(cache)}",
-            ]
+            return [f"{head} {_shares(plan, cache)}", *_bytes(cache, count, plan, tp), f"  {_kept(cache)}"]
         case Latent():
             return [
-                f"{head} one compressed vector of {cache.rank} numbers and {cache.rope_dim} for the position, key and"
-                " value at once; every GPU keeps all of it, whatever the tensor-parallel size",
+                f"{head} one compressed vector of {cache.rank} numbers and {cache.rope_dim} for the position,",
+                "  key and value at once; every GPU keeps all of it, whatever the tensor-parallel size",
             ]
         case Indexer():
             return [f"{head} a key of {cache.head_dim} numbers a token, by which sparse attention picks what it reads"]
         case CompressedLatent():
             return [
-                f"{head} the last {cache.window} tokens as they are, and one state for every {max(1, cache.ratio)} tokens",
+                f"{head} the last {cache.window} tokens as they are,",
+                f"  and one state for every {max(1, cache.ratio)} tokens",
             ]
         case State():
             return [f"{head} {mixer_name(cache.mixer)} keeps a state of constant size a request, however long it is"]
@@ -69,24 +61,50 @@ def _layer(cache: Cache, count: int, plan: Plan, tp: int) -> list[str]:
             assert_never(cache)
 
 
+def _shares(plan: Plan, cache: Full | Window | Chunked | Cross) -> str:
+    heads, kind = plan.model.shape.heads, attention_name(cache.kv_heads, plan.model.shape.heads)
+    if kind == "MHA":
+        return f"multi-head attention, each of {heads} heads with a key and a value of its own"
+    name = "multi-query" if kind == "MQA" else "grouped-query"
+    return f"{name} attention, {heads} query heads share {cache.kv_heads} KV heads"
+
+
+def _bytes(cache: Full | Window | Chunked | Cross, count: int, plan: Plan, tp: int) -> list[str]:
+    """Return the product that gives a token's bytes on one GPU."""
+    heads = max(1, cache.kv_heads // tp)
+    split = f" ({cache.kv_heads} over {tp} GPUs{', copied' if cache.kv_heads < tp else ''})" if tp > 1 else ""
+    dtype = kv_dtype_name(plan)
+    item = _ITEM.get(dtype)
+    numbers = f"{heads} KV heads{split} x (a key of {cache.head_dim} + a value of {cache.head_dim_v})"
+    if item is None:
+        return [f"  {numbers} in {dtype}, whose scales are counted in the pages below"]
+    size = heads * (cache.head_dim + cache.head_dim_v) * item
+    unit = "byte" if item == 1 else "bytes"
+    lines = [f"  {numbers} x {item} {unit} of {dtype} = {size:,} bytes a token and layer"]
+    return lines + ([f"  x {count} layers = {size * count:,} bytes a token"] if count > 1 else [])
+
+
+_ITEM = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
+
+
 def _kept(cache: Full | Window | Chunked | Cross) -> str:
     match cache:
         case Full():
-            return "of every token of the request"
+            return "kept for every token of the request"
         case Window():
-            return f"of the last {cache.window:,} tokens, and of those that are in flight"
+            return f"kept for the last {cache.window:,} tokens, and for those that are in flight"
         case Chunked():
-            return f"of the current chunk of {cache.chunk:,} tokens, and of those that are in flight"
+            return f"kept for the current chunk of {cache.chunk:,} tokens, and for those that are in flight"
         case Cross():
-            return "of the encoder's tokens, once a request"
+            return "kept for the encoder's tokens, once a request"
         case _:
             assert_never(cache)
 
 
 def _group(group: GroupFacts) -> str:
     return (
-        f"{group.layers} layers, {group.kind}: blocks of {group.block_size} tokens, a page of {group.page_bytes:,} bytes;"
-        f" one request claims {group.blocks_per_request:,} blocks"
+        f"{group.layers} layers, {group.kind}: blocks of {group.block_size} tokens,"
+        f" a page of {group.page_bytes:,} bytes; one request claims {group.blocks_per_request:,} blocks"
     )
 
 
@@ -98,13 +116,14 @@ def _division(plan: Plan) -> list[str]:
     lines = [
         "",
         f"  a block id costs {kv.bytes_per_block:,} bytes: the widest group's pages",
-        f"  one request of {kv.max_model_len:,} tokens claims {claimed:,} blocks, {binary(claimed * kv.bytes_per_block)}",
+        f"  one request of {kv.max_model_len:,} claims {claimed:,} blocks, {binary(kv.bytes_per_block * claimed)}",
     ]
     if kv.num_blocks is None or kv.max_concurrency is None or plan.budget.kv_bytes is None:
         return lines
+    pool, requests = gib(plan.budget.kv_bytes, 2), quantity(kv.max_concurrency, 2)
     return [
         *lines,
-        f"  {gib(plan.budget.kv_bytes, 2)} / {kv.bytes_per_block:,} bytes = {kv.num_blocks:,} blocks, cut to a whole number",
-        f"  {kv.num_blocks:,} / {claimed:,} = {quantity(kv.max_concurrency, 2)} requests at once,"
-        f" x {kv.max_model_len:,} = {kv.tokens:,} tokens",
+        f"  {pool} / {kv.bytes_per_block:,} bytes = {kv.num_blocks:,} blocks, cut to a whole number",
+        f"  {kv.num_blocks:,} / {claimed:,} = {requests} requests at once",
+        f"  {requests} x {kv.max_model_len:,} = {kv.tokens:,} tokens",
     ]

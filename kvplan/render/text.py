@@ -1,4 +1,4 @@
-"""The plan as a terminal shows it: quiet, aligned, one verdict, one next step. Figures in GiB; `~` marks what is assumed."""
+"""The plan as a terminal shows it: quiet, aligned, one verdict, one next step; `~` marks what is assumed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ def plan_text(plan: Plan) -> list[str]:
     lines = [_two(f"{_name(plan)}   {describe(plan.model)}", where(plan)), ""]
     if plan.budget.requested_bytes is not None:
         lines += [*_ledger(plan), ""]
-    lines += [f"  {line}" for line in _cache(plan)]
-    lines += [f"  {line}" for line in _verdict(plan)]
-    lines += [f"  {line}" for line in _notes(plan.warnings)]
-    return lines
+    told = [*_cache(plan), *_verdict(plan), *_notes(plan.warnings)]
+    return lines + [f"  {line}".rstrip() for line in told]
 
 
 def where(plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """The checkpoints that ship with kvplan: profiles/models/OWNER--NAME.yaml, one file each.
 
 A known id costs one open and one parse. Former names and checkpoints of the same geometry are found by the first lines
-of the files, without a parser: scripts/add_model.py writes `id:`, `aliases:` and `same_geometry:` first in each.
+of the files: scripts/add_model.py writes `id:`, `aliases:` and `same_geometry:` first in each.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from kvplan.assets import PROFILES
+from kvplan.profile import plain
 from kvplan.sources.checkpoint import Checkpoint
 
 MODELS = PROFILES / "models"
@@ -76,24 +77,12 @@ def _file(model: str) -> Path | None:
 
 def _head(path: Path) -> Listing:
     """Read `id`, `aliases` and `same_geometry`, which end where `revision:` begins."""
-    values: dict[str, list[str]] = {}
-    key = ""
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("revision:"):
-                break
-            if line.startswith("- "):
-                values[key].append(line[2:].strip())
-            elif not line.startswith("#"):
-                key, _, value = line.partition(":")
-                values[key] = [value.strip()] if value.strip() not in ("", "[]") else []
-    return Listing(values["id"][0], tuple(values["aliases"]), tuple(values["same_geometry"]))
+    head = plain(path.read_text(encoding="utf-8").partition("\nrevision:")[0])
+    return Listing(head["id"], tuple(head["aliases"]), tuple(head["same_geometry"]))
 
 
 def _load(path: Path, name: str | None = None) -> Checkpoint:
-    from kvplan.profile import load_yaml  # noqa: PLC0415  # PyYAML costs 15 ms, which a local model need not pay
-
-    document = load_yaml(path)
+    document = plain(path.read_text(encoding="utf-8"))
     return Checkpoint(
         id=name or document["id"],
         source="built-in",

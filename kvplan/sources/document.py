@@ -36,19 +36,23 @@ def read_object(path: str | Path, name: str = "") -> dict[str, Any]:
     """
     name = name or shown(str(path))
     try:
-        # Non-blocking: a FIFO without a writer must be refused, not waited for.
-        handle = os.open(path, _OPEN)
-        with open(handle, "rb") as file:  # noqa: PTH123  # a descriptor, not a path
-            status = os.fstat(handle)
+        with open(path, "rb", opener=_open) as file:  # Path.open takes no opener
+            status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-                raise UnreadableInput(f"{name} is {what}", "give a config.json, or the folder that holds it")
+                raise UnreadableInput(
+                    f"{name} is not a regular file", "give a config.json, or the folder that holds it"
+                )
             check_size(status.st_size, name)
             data = file.read(LIMIT + 1)
     except OSError as error:
-        raise UnreadableInput(f"cannot read {name}: {reason(error)}") from error
+        raise UnreadableInput(f"cannot read {name}: {reason(error)}", "give a file that can be read") from error
     check_size(len(data), name)
     return parse_object(data, name)
+
+
+def _open(path: str, _: int) -> int:
+    """Open without waiting: a FIFO that nobody writes to must be refused."""
+    return os.open(path, _OPEN)
 
 
 def check_size(size: int, name: str) -> None:
@@ -81,7 +85,7 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
     except RecursionError as error:
         raise _too_deep(name) from error
     except (ValueError, MemoryError) as error:  # an integer of more than 4300 digits; a tree that outgrows the memory
-        raise UnreadableInput(f"{name} holds a value that is too large to be read") from error
+        raise UnreadableInput(f"{name} holds a value that is too large to be read", "no config.json does") from error
     if not isinstance(value, dict):
         raise UnreadableInput(f"{name} is JSON, but {_kind(value)} and not an object", "is it a config.json?")
     # Every level opens a bracket, so a text with few of them needs no walk.

@@ -41,7 +41,7 @@ def load_local(model: str) -> Checkpoint:
         is_folder = path.is_dir()
         is_there = is_folder or path.exists()
     except OSError as error:
-        raise UnreadableInput(f"cannot read {name}: {reason(error)}") from error
+        raise UnreadableInput(f"cannot read {name}: {reason(error)}", "give a path that can be read") from error
     if not is_there and not path.is_symlink():
         raise UnknownModel(f"no folder or file {name}", "give a folder with a config.json, a config.json, or an id")
     if not is_folder:
@@ -72,4 +72,6 @@ def _names(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             return [entry.name for entry in islice(entries, _LISTED)]
     except OSError as error:
-        raise UnreadableInput(f"cannot read {shown(str(folder))}: {reason(error)}") from error
+        raise UnreadableInput(
+            f"cannot read {shown(str(folder))}: {reason(error)}", "give a path that can be read"
+        ) from error

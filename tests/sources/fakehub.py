@@ -1,4 +1,4 @@
-"""A Hub on the loopback: just the routes that reading a config.json needs, and a fault for each repository of `fault/`."""
+"""A Hub on the loopback: the routes that reading a config.json needs, and a fault for each repository of `fault/`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ COMMIT = "5f0b02c75b57c5855da9ae460ce51323ea669d8a"
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 4, "rms_norm_eps": 1e-06}
 GOOD, NO_ACCESS, REVOKED = "hf_goodgoodgood", "hf_noaccessnoaccess", "hf_revokedsecret"
 
+KINDS = [
+    "403-always", "429-always", "451-always", "500-always", "503-always", "503-once", "circle", "huge", "mended",
+    "moved", "no-etag", "reset", "sidecar-503", "silent", "truncated",
+]  # fmt: skip
 _BODY = json.dumps(CONFIG).encode()
 FILES: dict[str, dict[str, bytes]] = {
     "org/plain": {"config.json": _BODY},
@@ -36,14 +40,8 @@ FILES: dict[str, dict[str, bytes]] = {
     "org/empty": {"config.json": b""},
     "org/bad-sidecar": {"config.json": _BODY, "tokenizer_config.json": b"{"},
     "org/gated": {"config.json": _BODY},
-    **{
-        f"fault/{kind}": {"config.json": _BODY}
-        for kind in (
-            "503-once 503-always 500-always 429-always 451-always 403-always reset silent truncated huge dribble no-etag "
-            "circle moved mended sidecar-503"
-        ).split()
-    },
-}  # fmt: skip
+    **{f"fault/{kind}": {"config.json": _BODY} for kind in KINDS},
+}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -58,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(ConnectionError):
             self.route()
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815  # the base class looks for this name
 
     def answer(self, status: int, body: bytes = b"", *, length: int | None = None, **headers: str) -> None:
         self.send_response(status)
@@ -105,11 +103,11 @@ class _Handler(BaseHTTPRequestHandler):
         etag = hashlib.sha1(body, usedforsecurity=False).hexdigest()
         self.answer(200, body, ETag=f'"{etag}"', X_Repo_Commit=COMMIT, **more)
 
-    def fault(self, kind: str, filename: str, revision: str) -> bool:
+    def fault(self, kind: str, filename: str, revision: str) -> bool:  # noqa: C901, PLR0912  # one case a kind
         """Misbehave; True where that was the answer."""
         first = f"{self.command} {self.path}" not in self.seen
         self.seen.add(f"{self.command} {self.path}")
-        status, _, when = kind.partition("-")
+        status = kind.partition("-")[0]
         match kind:
             case "503-once" if first:
                 self.refuse(503)

@@ -1,8 +1,8 @@
 """Which attention backend vLLM 0.33 chooses on a CUDA card, as far as it decides block size and cache format.
 
-The engine walks a priority list by compute capability and takes the first backend that supports the layer's head size, KV
-dtype and features. Backends differ in the block sizes that their kernels run: that is all that is kept of them here.
-Source: the engine's own priority list and capability methods, checked against rows on SM 8.0, 8.9, 9.0 and 10.0.
+The engine walks a priority list by compute capability and takes the first backend that supports the layer's head size,
+KV dtype and features. Backends differ in the block sizes that their kernels run: that is all that is kept of them
+here. Source: the engine's own priority list and capability methods, checked against rows on SM 8.0, 8.9, 9.0 and 10.0.
 """
 
 from __future__ import annotations

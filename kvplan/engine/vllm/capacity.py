@@ -1,4 +1,4 @@
-"""From bytes to what vLLM prints: blocks, tokens, maximum concurrency, the fit check and the longest length that fits."""
+"""From bytes to what vLLM prints: blocks, tokens, concurrency, the fit check and the longest length that fits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Pool:
 
     def fits(self, length: int, available: int) -> bool:
         """Say whether the engine would start with this length."""
-        return 0 < self.usable(available) and self.needed(length) <= self.usable(available)
+        return self.usable(available) > 0 and self.needed(length) <= self.usable(available)
 
     def longest(self, limit: int, available: int) -> int:
         """Return the longest length up to `limit` that fits, 0 where none does."""

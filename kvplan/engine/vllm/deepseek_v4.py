@@ -1,7 +1,7 @@
 """DeepSeek-V4's pages: latents of compressed tokens beside a short window, and the compressors' own running states.
 
-Everything is packed into blocks of 256 tokens with 576-byte alignment, whatever the KV dtype flag says. Source: the engine's
-own classes; the sizes are those of its rows in tests/golden.
+Everything is packed into blocks of 256 tokens with 576-byte alignment, whatever the KV dtype flag says. Source: the
+engine's own classes; the sizes are those of its rows in tests/golden.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How vLLM 0.33 puts layers into groups that share one pool of block ids.
 
-One group where all pages are alike; one mixed group where all layers need the same blocks; packed groups for DeepSeek-V4's
-block-outermost layout; else pages are made equal and layers are split into groups of one size. A block id costs the widest
-group's pages, whichever group takes it. Source: the engine's planner, re-derived; layers are named by their position.
+One group where all pages are alike; one mixed group where all layers need the same blocks; packed groups for
+DeepSeek-V4's block-outermost layout; else pages are made equal and layers are split into groups of one size. A block
+id costs the widest group's pages, whichever group takes it. Source: the engine's planner, re-derived; layers are named
+by their position.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ def _pages(rank: _Rank, cache: Cache, backends: Sequence[Backend], align: _Align
         case State():
             parts = state_parts(cache, rank.tp, rank.settings.speculative_tokens, rank.settings.dtype)
             size = sum(prod(part.shape) * part.item for part in parts)
-            form = tuple((part.shape, part.item) for part in parts)
+            tensors = tuple((part.shape, part.item) for part in parts)
             return [
                 Page(
                     Kind.STATE,
@@ -273,7 +273,7 @@ def _pages(rank: _Rank, cache: Cache, backends: Sequence[Backend], align: _Align
                     padded=align.state_page,
                     resident=align.resident,
                     sharded=False,
-                    form=form,
+                    form=tensors,
                 )
             ]
         case _:

@@ -1,8 +1,8 @@
 """The page of a layer: how many bytes one block of it takes, and how many blocks one request claims.
 
-vLLM gives each cached layer a page specification; equal ones share a block table. `Page` holds what grouping and counting
-need of it, in our own terms. All figures are per rank. Source: the engine's cache interface, re-derived and checked against
-its planner on the rows of tests/golden.
+vLLM gives each cached layer a page specification; equal ones share a block table. `Page` holds what grouping and
+counting need of it, in our own terms. All figures are per rank. Source: the engine's cache interface, re-derived and
+checked against its planner on the rows of tests/golden.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why vLLM would not start before it has counted a single block: one function a rule, each returning its reason or None.
+"""Why vLLM would not start before it has counted a block: one function a rule, each returning its reason or None.
 
 Source: the checks of the engine's configuration and of its layer classes (release 0.33), seen in tests/golden/tp.jsonl.
 """
@@ -61,15 +61,13 @@ def refusals(asked: Asked) -> Iterator[Refused]:
 
 def served_as(architecture: str) -> str | None:
     """Return how 0.33 serves an architecture: `registry`, `generic` (Transformers backend), or None."""
-    names = registry()
-    if architecture in names["served"]:
-        return "registry"
-    if architecture in names["generic"]:
-        return "generic"
+    served: dict[str, str] = registry()["served"]
+    if architecture in served:
+        return served[architecture]
     # the engine turns a pooling head's name into the generating model's before it gives up
     for suffix in ("ForSequenceClassification", "ForTokenClassification", "ForRewardModel", "RewardModel", "Model"):
         stem = architecture.removesuffix(suffix)
-        if stem != architecture and {f"{stem}ForCausalLM", f"{stem}ForConditionalGeneration"} & set(names["served"]):
+        if stem != architecture and {f"{stem}ForCausalLM", f"{stem}ForConditionalGeneration"} & served.keys():
             return "registry"
     return None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kvplan.assets import PROFILES
 from kvplan.errors import UnknownEngine
+from kvplan.profile import load
 from kvplan.units import GIB
 
 _ENGINES = PROFILES / "engines"
@@ -50,10 +51,10 @@ def release(version: str | None) -> Release:
     profile = _profile()
     wanted = version or profile["newest"]
     short = ".".join(wanted.split(".")[:2])
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", wanted) or short not in profile["releases"]:
-        known = ", ".join(profile["releases"])
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", wanted) or short not in profile:
+        known = ", ".join(key for key in profile if key[0].isdigit())
         raise UnknownEngine(f"kvplan does not know vLLM {wanted[:40]!r}", f"known: {known}")
-    facts = profile["releases"][short]
+    facts = profile[short]
     tiers = tuple(
         Tier(
             min_memory_bytes=row["min_memory_gib"] * GIB,
@@ -76,14 +77,10 @@ def release(version: str | None) -> Release:
 
 @lru_cache(maxsize=1)
 def _profile() -> Any:
-    from kvplan.profile import load_yaml  # noqa: PLC0415  # yaml costs start-up time: load it when a plan is made
-
-    return load_yaml(_ENGINES / "vllm.yaml")
+    return load(_ENGINES / "vllm.yaml")
 
 
 @lru_cache(maxsize=1)
 def registry() -> Any:
-    """Return the architectures of the newest release: `served`, `removed` (name to last release), `plugin`."""
-    from kvplan.profile import load_yaml  # noqa: PLC0415
-
-    return load_yaml(_ENGINES / "vllm.architectures.yaml")
+    """Return the architectures of the newest release: `served` (how), `removed` (since when), `plugin`."""
+    return load(_ENGINES / "vllm.architectures.yaml")

@@ -188,7 +188,8 @@ def _settings_shown(args: EngineArgs, settings: Settings) -> dict[str, object]:
     } | {name: value for name, value in args.given().items() if name not in _SHOWN}
 
 
-# A checkpoint whose name ends like this and whose files say nothing of it is missing a file. Only a warning hangs on it.
+# A checkpoint whose name ends like this and whose files say nothing of it is missing a file. Only a warning hangs on
+# it.
 _QUANTISED_NAME = re.compile(r"[-_.](FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8)\b", re.ASCII | re.IGNORECASE)
 _SHOWN = frozenset({"max_model_len", "dtype", "kv_cache_dtype", "speculative_config"})
 

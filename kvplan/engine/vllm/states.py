@@ -78,7 +78,7 @@ def state_parts(state: State, tp: int, speculative: int, dtype: str) -> tuple[Pa
 
 
 def mamba2_groups(groups: int, tp: int) -> int:
-    """Return the groups over all ranks: copied so that each rank has those of its heads where tp does not divide them."""
+    """Return the groups over all ranks, copied so that each rank has those of its heads where tp divides them not."""
     return groups if groups % tp == 0 else tp
 
 

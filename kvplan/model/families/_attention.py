@@ -78,6 +78,18 @@ def divided_hidden(config: Fields, heads: int) -> int:
     return hidden // heads
 
 
+def layer_overrides(config: Fields, layers: int) -> list[Fields | None] | None:
+    """Return each layer's section of `per_layer_config`, None where it has none; None where the config has none.
+
+    The keys are layer indices, which exporters pad with zeros.
+    """
+    overrides = config.maybe_section("per_layer_config")
+    if overrides is None:
+        return None
+    by_index = {name.lstrip("0") or "0": name for name in overrides.names()}
+    return [overrides.maybe_section(by_index[str(i)]) if str(i) in by_index else None for i in range(layers)]
+
+
 # -- windows ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """Multimodal wrappers: the language model inside keeps the KV cache, and its own family's reader reads it.
 
-The vision or audio tower keeps none. An engine builds the inner model from the nested section's `architectures` or, where
-it names none, from its `model_type`; some wrappers fix the inner architecture themselves.
+The vision or audio tower keeps none. An engine builds the inner model from the nested section's `architectures` or,
+where it names none, from its `model_type`; some wrappers fix the inner architecture themselves.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ _PREFIX_LM = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 def language_model(config: Fields, architecture: str | None = None, *, otherwise: str | None = None) -> Shape:
     """Read the language section `config` by the reader of its own family.
 
-    `architecture`: the inner architecture that the wrapper's class fixes, whatever the section says. `otherwise`: the one
-    that stands where the section names neither an architecture nor a model_type. Raises UnknownArchitecture where the
-    inner model has no reader.
+    `architecture`: the inner architecture that the wrapper's class fixes, whatever the section says. `otherwise`: the
+    one that stands where the section names neither an architecture nor a model_type. Raises UnknownArchitecture where
+    the inner model has no reader, InvalidConfig where there is no section.
     """
-    shape = _inner_reader(config, architecture, otherwise)(config)
+    if config.inside:
+        raise config.bad("architectures", "a language model's (it names another multimodal wrapper)", config.model_type)
+    shape = _inner_reader(config, architecture, otherwise)(config.handed_on())
     return replace(shape, prefix_lm=shape.prefix_lm or prefix_lm(config.root))
 
 

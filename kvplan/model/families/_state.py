@@ -113,6 +113,6 @@ def kimi_delta(heads: int, head_dim: int, kernel: int) -> Layer:
     return state(KimiDelta(heads, head_dim, heads, head_dim, kernel), "float32")
 
 
-def kernel_of(config: Fields, name: str) -> int:
+def kernel_of(config: Fields, *names: str) -> int:
     """Return the width of a causal convolution in tokens: its state holds one input less."""
-    return config.integer(name, high=1024)
+    return config.integer(*names, high=1024)

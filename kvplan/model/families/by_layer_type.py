@@ -28,7 +28,6 @@ from kvplan.model.spec import Shape
 @reads("GlmForCausalLM", model_types=("glm",))
 @reads("HeliumForCausalLM", model_types=("helium",))
 @reads("Jais2ForCausalLM", model_types=("jais2",))
-@reads("MellumForCausalLM", model_types=("mellum",))
 @reads("MinistralForCausalLM", model_types=("ministral",))
 @reads("NanbeigeForCausalLM", model_types=("nanbeige",))
 @reads("OlmoForCausalLM", model_types=("olmo",))
@@ -41,6 +40,14 @@ from kvplan.model.spec import Shape
 def read(config: Fields) -> Shape:
     """Return the shape of a model without a rule of its own: without layer_types the window is every layer's."""
     return _shape(config, sliding_types(config, config.layers()))
+
+
+@reads("MellumForCausalLM", model_types=("mellum",))
+@reads("FlintForCausalLM", model_types=("flint",))
+def read_full(config: Fields) -> Shape:
+    """Return the shape of a model whose layers are full where it gives no layer types."""
+    count = config.layers()
+    return _shape(config, sliding_types(config, count) or [FULL] * count)
 
 
 @reads("Olmo3ForCausalLM", model_types=("olmo3",))

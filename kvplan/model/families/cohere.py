@@ -20,12 +20,12 @@ from kvplan.model.spec import Shape
 
 @reads("Cohere2ForCausalLM", model_types=("cohere2",))
 def read(config: Fields) -> Shape:
-    """Return the shape of a Cohere 2: one full layer in four; its class divides the hidden size by the heads."""
+    """Return the shape of a Cohere 2: one full layer in four."""
     count = config.layers()
     types = sliding_types(config, count)
     if types is None:
         types = full_every(count, config.integer("sliding_window_pattern", default=4, low=0, high=MAX_LAYERS))
-    return _shape(config, grouped_query(config, own_head_dim=False), types)
+    return _shape(config, grouped_query(config), types)
 
 
 @reads("Cohere2MoeForCausalLM", model_types=("cohere2_moe",))
@@ -46,7 +46,7 @@ def read_compass(config: Fields) -> Shape:
     """Return the shape of a Compass language model; layers are full where no layer_types are given."""
     count = config.layers()
     types = sliding_types(config, count) or [FULL] * count
-    heads = grouped_query(config, own_head_dim=False)
+    heads = grouped_query(config)
     return heads.shape(by_types(heads, types, sliding_window(config)))
 
 

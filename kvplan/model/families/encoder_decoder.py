@@ -40,7 +40,7 @@ def read_nested(config: Fields) -> Shape:
 
 @reads("RadioMBartPrefixForCausalLM")
 def read_prefix(config: Fields) -> Shape:
-    """Return the shape of a Nemotron Parse 3.5: image states are a prefix of the decoder's own tokens, no cross attention."""
+    """Return the shape of a Nemotron Parse 3.5, whose image states are a prefix of the decoder's own tokens."""
     decoder = _section(config.root, "decoder")
     heads = decoder.integer("decoder_attention_heads")
     kv_heads = decoder.maybe_integer("self_attention_kv_heads") or heads
@@ -60,7 +60,7 @@ def read_cohere_asr(config: Fields) -> Shape:
 @reads("MllamaForConditionalGeneration", model_types=("mllama",))
 @reads("MllamaForCausalLM", model_types=("mllama_text_model",))
 def read_mllama(config: Fields) -> Shape:
-    """Return the shape of a Llama 3.2 Vision: the layers in cross_attention_layers read image states, the others text."""
+    """Return the shape of a Llama 3.2 Vision: cross_attention_layers read image states, the others text."""
     heads = config.integer("num_attention_heads")
     kv_heads = config.integer("num_key_value_heads")
     one = geometry(config, heads, kv_heads, _divided(config, "hidden_size", "num_attention_heads", heads))

@@ -1,4 +1,4 @@
-"""EXAONE: the first releases are plain, 4 and MoE have sliding and full layers by a pattern, an integer period or a string of L and G."""
+"""EXAONE: plain at first; EXAONE 4 and MoE slide by a pattern, an integer period or a string of L and G."""
 
 from __future__ import annotations
 

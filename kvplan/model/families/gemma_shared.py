@@ -1,4 +1,4 @@
-"""Gemma 3n and Gemma 4: the last layers read the cache of an earlier layer of their own type and keep none themselves."""
+"""Gemma 3n and Gemma 4: the last layers read the cache of an earlier layer of their type and keep none themselves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kvplan.model.families._attention import (
     full_every,
     geometry,
     grouped_query,
+    layer_overrides,
     sliding_types,
     sliding_window,
 )
@@ -68,10 +69,9 @@ def read_diffusion(config: Fields) -> Shape:
 
 def _heads(config: Fields, heads: GroupedQuery, types: Sequence[str]) -> list[GroupedQuery]:
     """Return the heads of each layer: by per_layer_config, or by the global_* fields for the full layers."""
-    overrides = config.maybe_section("per_layer_config")
+    overrides = layer_overrides(config, len(types))
     if overrides is not None:
-        by_index = {name.lstrip("0") or "0": name for name in overrides.names()}  # keys may be padded with zeros
-        return [_override(overrides.maybe_section(by_index.get(str(i), "")), heads) for i in range(len(types))]
+        return [_override(layer, heads) for layer in overrides]
     kv_heads = heads.kv_heads
     if config.flag("attention_k_eq_v"):
         kv_heads = config.maybe_integer("num_global_key_value_heads") or kv_heads
@@ -93,7 +93,7 @@ def _override(layer: Fields | None, heads: GroupedQuery) -> GroupedQuery:
 
 
 def _shared(config: Fields, layers: Sequence[Layer], types: Sequence[str]) -> list[Layer]:
-    """Return the layers with the last num_kv_shared_layers replaced by references to the last earlier one of their type."""
+    """Return the layers; the last num_kv_shared_layers refer to the last earlier one of their type."""
     count = config.maybe_integer("num_kv_shared_layers", low=0, high=MAX_LAYERS) or 0
     first = len(layers) - count
     if count and first <= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.model.families import reads
-from kvplan.model.families._attention import by_types, full_every, grouped_query, sliding_types, sliding_window
+from kvplan.model.families._attention import FULL, by_types, full_every, grouped_query, sliding_types, sliding_window
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Shape
 
@@ -12,9 +12,11 @@ from kvplan.model.spec import Shape
 def read(config: Fields) -> Shape:
     """Return the shape of a gpt-oss checkpoint.
 
-    vLLM slides on the even layers whatever `layer_types` say (gpt_oss.py, OAIAttention); the two agree in every release.
+    vLLM slides on the even layers whatever mixed `layer_types` say (gpt_oss.py); the two agree in every release.
     """
     heads = grouped_query(config)
     count = config.layers()
-    sliding_types(config, count)
-    return heads.shape(by_types(heads, full_every(count, 2), sliding_window(config)), sinks=True)
+    types = sliding_types(config, count)
+    if types is None or FULL in types:
+        types = full_every(count, 2)
+    return heads.shape(by_types(heads, types, sliding_window(config)), sinks=True)

@@ -1,4 +1,4 @@
-"""Plain grouped-query models, dense and with experts: every layer alike, a window (where there is one) in all of them."""
+"""Plain grouped-query models, dense and with experts: every layer alike, with a window in all of them or in none."""
 
 from __future__ import annotations
 

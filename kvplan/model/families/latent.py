@@ -14,6 +14,7 @@ from kvplan.model.spec import Shape
 @reads("SarvamMLAForCausalLM", model_types=("sarvam_mla",))
 @reads("Mistral4ForCausalLM", model_types=("mistral4",))
 @reads("YoutuForCausalLM", model_types=("youtu",))
+@reads("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM")  # EAGLE-3 drafts for DeepSeek and Kimi-K2
 def read(config: Fields) -> Shape:
     """Return the shape of a model whose layers all keep a latent and that carries no prediction layers."""
     attention = latent_attention(config)

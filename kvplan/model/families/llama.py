@@ -1,4 +1,4 @@
-"""Llama and the many that are built from its layers: grouped-query attention, a window by layer type or for all layers."""
+"""Llama and the many that are built from its layers: grouped-query attention, a window by layer or for all layers."""
 
 from __future__ import annotations
 

@@ -180,8 +180,11 @@ def read_infimm(config: Fields) -> Shape:
 
 
 def _version(config: Fields) -> str | None:
-    value = config.raw("version")
-    return str(float(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    """Return the version as text; checkpoints write it as a number or as a word."""
+    if isinstance(config.raw("version"), str):
+        return config.maybe_text("version")
+    number = config.maybe_number("version")
+    return None if number is None else str(number)
 
 
 def _versioned(config: Fields, version: str, inner: dict[str, str]) -> Shape:

@@ -128,7 +128,7 @@ def _attention(config: Fields, heads: GroupedQuery) -> Layer:
 def _mamba(config: Fields) -> Mamba2:
     heads, head_dim = config.integer("mamba_num_heads"), config.integer("mamba_head_dim")
     groups = config.integer("mamba_n_groups", "n_groups")
-    kernel = kernel_of(config, "mamba_d_conv" if config.has("mamba_d_conv") else "conv_kernel")
+    kernel = kernel_of(config, "mamba_d_conv", "conv_kernel")
     return Mamba2(heads * head_dim, groups, heads, head_dim, config.integer("ssm_state_size"), kernel)
 
 

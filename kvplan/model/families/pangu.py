@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from kvplan.model.families import reads
-from kvplan.model.families._attention import GroupedQuery, causal_or_encoder, grouped_query, sliding_window
+from kvplan.model.families._attention import (
+    GroupedQuery,
+    causal_or_encoder,
+    grouped_query,
+    model_wide,
+    sliding_types,
+    sliding_window,
+)
 from kvplan.model.families._multimodal import wraps
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Layer, Shape
@@ -25,7 +32,9 @@ def read(config: Fields) -> Shape:
 def _layers(config: Fields, heads: GroupedQuery) -> list[Layer]:
     count = config.layers()
     if not isinstance(config.raw("interleaved_sliding_window"), list):
-        window = config.maybe_integer("interleaved_sliding_window", low=0) or sliding_window(config)
-        return [heads.within(window)] * count
+        own = config.maybe_integer("interleaved_sliding_window", low=0) or None
+        if own is not None:
+            return [heads.window(own)] * count
+        return model_wide(heads, count, sliding_types(config, count), sliding_window(config))
     widths = config.maybe_integers("interleaved_sliding_window") or [0]
     return [heads.within(widths[i % len(widths)] or None) for i in range(count)]

@@ -58,7 +58,12 @@ def read_qwen3_moe(config: Fields) -> Shape:
     """Return the shape of a Qwen3 mixture of experts, whose class knows no layer types."""
     heads = grouped_query(config)
     count = config.layers()
-    return heads.shape(model_wide(heads, count, sliding_types(config, count), optional_window(config)))
+    plain = config.model_type in (
+        "qwen3_vl_moe_text",
+        "qwen3_omni_moe_text",
+    )  # their classes know no use_sliding_window
+    window = sliding_window(config) if plain else optional_window(config)
+    return heads.shape(model_wide(heads, count, sliding_types(config, count), window))
 
 
 def optional_window(config: Fields) -> int | None:

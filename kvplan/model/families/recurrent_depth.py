@@ -34,14 +34,14 @@ def read_hrm(config: Fields) -> Shape:
     """
     heads = grouped_query(config)
     one = type(heads)(heads.heads, heads.heads, heads.head_dim, heads.head_dim)
-    stack = config.layers("num_layers_per_stack")
+    stack = config.layers("num_layers_per_stack", "num_hidden_layers")
     steps = config.integer("H_cycles", high=64) * (config.integer("L_cycles", high=64) + 1)
     return one.shape([one.full()] * (stack * steps))
 
 
 @reads("DoryForCausalLM", model_types=("dory",))
 def read_dory(config: Fields) -> Shape:
-    """Return the shape of a Dory: blocks that are attention or feed-forward, some of them run n_recurrent_loops times."""
+    """Return the shape of a Dory: blocks of attention or feed-forward, some of them run n_recurrent_loops times."""
     heads = grouped_query(config)
     count = config.layers()
     types = layer_types(config, count, SLIDING, FULL, "mlp") or [

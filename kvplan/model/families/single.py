@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from kvplan.model.families import reads
 from kvplan.model.families._attention import (
-    FULL,
     SLIDING,
     by_types,
     divided_hidden,
-    full_every,
     geometry,
     grouped_query,
+    layer_overrides,
     sliding_types,
     sliding_window,
 )
 from kvplan.model.families._multimodal import prefix_lm
-from kvplan.model.fields import MAX_LAYERS, Fields
-from kvplan.model.spec import Layer, Shape
+from kvplan.model.fields import Fields
+from kvplan.model.spec import Shape
 
 
 @reads("TeleChat2ForCausalLM", "TeleChatForCausalLM", model_types=("telechat",))
@@ -81,22 +80,21 @@ def read_plamo3(config: Fields) -> Shape:
 
 
 @reads("BeamForCausalLM", model_types=("beam",))
+def read_beam(config: Fields) -> Shape:
+    """Return the shape of a Beam: sliding layers where it gives no layer types (vLLM's own BeamConfig)."""
+    heads = grouped_query(config)
+    count = config.layers()
+    types = sliding_types(config, count) or [SLIDING] * count
+    return heads.shape(by_types(heads, types, sliding_window(config)))
+
+
 @reads("MuseSparkForConditionalGeneration", model_types=("muse_spark",))
-def read_typed(config: Fields) -> Shape:
-    """Return the shape of a model whose layer types must be given."""
+def read_muse_spark(config: Fields) -> Shape:
+    """Return the shape of a Muse Spark's language model, whose layer types must be given."""
     heads = grouped_query(config)
     types = sliding_types(config, config.layers())
     if types is None:
         raise config.lacks("layer_types")
-    return heads.shape(by_types(heads, types, sliding_window(config)))
-
-
-@reads("FlintForCausalLM", model_types=("flint",))
-def read_flint(config: Fields) -> Shape:
-    """Return the shape of a Flint: full layers where no layer types are given."""
-    heads = grouped_query(config)
-    count = config.layers()
-    types = sliding_types(config, count) or [FULL] * count
     return heads.shape(by_types(heads, types, sliding_window(config)))
 
 
@@ -113,18 +111,24 @@ def read_domyn(config: Fields) -> Shape:
     heads = config.integer("num_attention_heads")
     kv_heads = config.integer("num_key_value_heads")
     count = config.layers()
+    overrides = layer_overrides(config, count) or [None] * count
+    own = [layer.maybe_integer("head_dim") if layer is not None else None for layer in overrides]
+    layers = [geometry(config, heads, kv_heads, dim or config.integer("head_dim")) for dim in own]
+    widest = max(layers, key=lambda one: one.head_dim)
+    return widest.shape([one.within(left) for one, left in zip(layers, _left_windows(config, count), strict=True)])
+
+
+def _left_windows(config: Fields, count: int) -> list[int | None]:
+    """Return the tokens that each layer sees, itself included (vLLM, domyn_edge.py); 0 or less to the left: all."""
     windows = config.raw("window_sizes")
-    overrides = config.maybe_section("per_layer_config")
-    if not isinstance(windows, list) or overrides is None:
-        raise config.lacks("window_sizes", "per_layer_config")
+    if not isinstance(windows, list):
+        raise config.lacks("window_sizes")
     if len(windows) != count:
         raise config.contradicts("window_sizes", "num_hidden_layers", why=f"{len(windows)} for {count} layers")
-    layers: list[Layer] = []
+    found: list[int | None] = []
     for i, pair in enumerate(windows):
         if not isinstance(pair, list) or not pair:
             raise config.bad(f"window_sizes[{i}]", "a pair of integers", pair)
         left = Fields({"left": pair[0]}, where=f"window_sizes[{i}]", root=config.root).integer("left", low=-1)
-        own = overrides.maybe_section(str(i), f"{i:02d}", f"{i:03d}")
-        head_dim = (own.maybe_integer("head_dim") if own is not None else None) or config.integer("head_dim")
-        layers.append(geometry(config, heads, kv_heads, head_dim).within(left + 1 if left > 0 else None))
-    return geometry(config, heads, kv_heads, max(layer[0].head_dim for layer in layers)).shape(layers)
+        found.append(left + 1 if left > 0 else None)
+    return found

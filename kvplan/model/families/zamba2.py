@@ -46,11 +46,15 @@ def _mamba(config: Fields) -> Mamba2:
     inner, heads = expanded_width(config, "mamba_expand"), config.integer("n_mamba_heads")
     if inner % heads:
         raise config.contradicts("n_mamba_heads", "mamba_expand", why=f"{heads} heads do not divide {inner} channels")
+    head_dim = config.maybe_integer("mamba_headdim") or inner // heads
+    if head_dim * heads != inner:  # vLLM sizes the page by one and the layer by the other, and stops
+        why = f"{heads} heads of {head_dim} are not {inner} channels"
+        raise config.contradicts("mamba_headdim", "n_mamba_heads", why=why)
     return Mamba2(
         inner=inner,
         groups=config.integer("mamba_ngroups"),
         heads=heads,
-        head_dim=inner // heads,
+        head_dim=head_dim,
         state=config.integer("mamba_d_state"),
         kernel=kernel_of(config, "mamba_d_conv"),
     )

@@ -1,0 +1,69 @@
+"""Every built-in checkpoint against vLLM 0.33's own planner: blocks, tokens, concurrency, groups and refusals."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import kvplan
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def rows(name: str) -> dict[str, list[dict]]:
+    found = defaultdict(list)
+    text = gzip.open(GOLDEN / name, "rt") if name.endswith(".gz") else (GOLDEN / name).open()
+    with text as lines:
+        for row in map(json.loads, lines):
+            found[row["model"]].append(row)
+    return found
+
+
+KV = rows("vllm_0.33_kv.jsonl.gz")
+REFUSED = rows("vllm_0.33_tp_refused.jsonl")
+
+
+def planned(row: dict) -> kvplan.Plan:
+    return kvplan.plan(
+        row["model"],
+        engine="vllm@0.33",
+        gpu=row["gpu"],
+        tensor_parallel_size=row["tp"],
+        kv_cache_dtype=row["kv_cache_dtype"],
+        kv_cache_memory_bytes=row["available"],
+        max_model_len=row["max_model_len"],
+        **row["flags"],
+    )
+
+
+@pytest.mark.parametrize("model", sorted(KV))
+def test_pool_is_the_engines(model):
+    for row in KV[model]:
+        plan = planned(row)
+        case = {k: row[k] for k in ("gpu", "tp", "kv_cache_dtype", "available", "max_model_len", "flags")}
+        if row["refused"]:
+            assert plan.verdict == "refused", case
+            continue
+        have = (plan.kv.num_blocks, plan.kv.block_size, plan.kv.tokens, plan.kv.max_concurrency, plan.kv.bytes_per_block)
+        want = tuple(row[k] for k in ("num_blocks", "block_size", "tokens", "max_concurrency", "bytes_per_block"))
+        assert have == want, case
+        groups = sorted([g.layers, g.block_size, g.blocks_per_request] for g in plan.kv.groups)
+        assert groups == sorted([layers, size, blocks] for layers, size, _, blocks in row["groups"]), case
+        assert plan.verdict == "fits", case
+
+
+@pytest.mark.parametrize("model", sorted(REFUSED))
+def test_tensor_parallel_sizes_that_the_engine_refuses(model):
+    for row in REFUSED[model]:
+        plan = kvplan.plan(model, gpu="h100-sxm", tensor_parallel_size=row["tp"], kv_cache_memory_bytes="40 GiB")
+        assert plan.verdict == "refused", row
+        assert any(reason.code.endswith("not_divisible") for reason in plan.reasons), plan.reasons
+
+
+def test_the_goldens_are_many():
+    assert len(KV) >= 80
+    assert sum(map(len, KV.values())) >= 1500
