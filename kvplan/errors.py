@@ -17,7 +17,6 @@ Exit code 1 is not an error: it is the answer "no". An error has a `message` (wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher, get_close_matches
 
 OK, NO, USAGE, UNREACHABLE, NO_GPU = 0, 1, 2, 3, 4
 
@@ -69,6 +68,8 @@ class HubUnreachable(KvplanError):
 
 def near(name: str, known: Iterable[str], *, limit: int = 3) -> str:
     """Return `did you mean …` for the closest known names, or an empty string."""
+    from difflib import SequenceMatcher, get_close_matches  # noqa: PLC0415  # only a mistake needs it
+
     by_folded: dict[str, list[str]] = {}
     for candidate in known:
         by_folded.setdefault(candidate.casefold(), []).append(candidate)

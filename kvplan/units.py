@@ -8,7 +8,6 @@ keeps its unit.
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_UP, Decimal
 
 from kvplan.errors import UsageError
 
@@ -17,22 +16,28 @@ GB = 10**9
 _UNITS = {
     "b": 1, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB, "kb": 10**3, "mb": 10**6, "gb": GB, "tb": 10**12,
 }  # fmt: skip
-_SIZE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,12})?)\s*([A-Za-z]+)\s*", re.ASCII)
+_SIZE = re.compile(r"\s*([0-9]{1,20})(?:\.([0-9]{1,12}))?\s*([A-Za-z]+)\s*", re.ASCII)
 
 
 def parse_bytes(text: str, what: str = "a size") -> int:
     """Read `80 GiB`, `80GB` or `512 MiB` as an integer of bytes; `what` names the flag in the error."""
     found = _SIZE.fullmatch(text)
-    if found is None or found[2].lower() not in _UNITS:
+    if found is None or found[3].lower() not in _UNITS:
         hint = "write the unit: 80 GB is 10**9 bytes each, 80 GiB is 2**30 bytes each"
-        raise UsageError(f"{what}: {text!r} is not a size with a unit", hint)
-    return int((Decimal(found[1]) * _UNITS[found[2].lower()]).to_integral_value(ROUND_HALF_UP))
+        raise UsageError(f"{what}: {text[:60]!r} is not a size with a unit", hint)
+    whole, part = found[1], found[2] or ""
+    scale = 10 ** len(part)
+    return (int(whole + part) * _UNITS[found[3].lower()] * 2 + scale) // (2 * scale)
 
 
 def quantity(value: float, digits: int) -> str:
-    """Write a number with a fixed count of digits, half up, thousands separated."""
-    exact = Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return f"{exact:,}"
+    """Write a number with a fixed count of digits, half up (away from zero), thousands separated."""
+    top, bottom = value.as_integer_ratio()
+    scale = 10**digits
+    units = (2 * abs(top) * scale + bottom) // (2 * bottom)
+    sign = "-" if top < 0 and units else ""
+    whole, part = divmod(units, scale)
+    return f"{sign}{whole:,}" + (f".{part:0{digits}}" if digits else "")
 
 
 def gib(size: int, digits: int = 1) -> str:

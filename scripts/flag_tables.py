@@ -30,26 +30,30 @@ Row = tuple[str, dict[str, Any]]
 
 def of_argparse(parser: argparse.ArgumentParser) -> Iterator[Row]:
     """Yield the rows of a parser; positionals and --help are left out."""
-    for action in parser._actions:  # noqa: SLF001  # argparse has no other list of them
-        names = [name for name in action.option_strings if name not in ("-h", "--help")]
-        if not names:
-            continue
-        name = next(name for name in names if name.startswith("--"))
-        negative = [other for other in names if other != name and _negates(other, action)]
+    names: dict[argparse.Action, list[str]] = {}
+    for name, action in parser._option_string_actions.items():  # noqa: SLF001  # argparse lists hidden names nowhere else
+        if name not in ("-h", "--help"):
+            names.setdefault(action, []).append(name)
+    for action, known in names.items():
+        name = next(name for name in action.option_strings if name.startswith("--"))
+        negative = [other for other in known if action.nargs == 0 and not _sets(parser, action, other)]
         yield (
             name,
             _row(
                 action.dest,
-                aliases=[other for other in names if other != name and other not in negative],
-                negatives=negative,
+                aliases=sorted(set(known) - {name} - set(negative)),
+                negatives=sorted(negative),
                 kind=_kind(action),
                 arity=0 if action.nargs == 0 else (action.nargs or 1),
             ),
         )
 
 
-def _negates(name: str, action: argparse.Action) -> bool:
-    return action.nargs == 0 and name.startswith(("--no-", "--disable-")) and not name.endswith(f"--{action.dest}")
+def _sets(parser: argparse.ArgumentParser, action: argparse.Action, name: str) -> bool:
+    """Say whether a switch under this name turns its setting on, by turning it."""
+    settings = argparse.Namespace()
+    action(parser, settings, [], name)
+    return vars(settings).get(action.dest) is not False
 
 
 def _kind(action: argparse.Action) -> str:

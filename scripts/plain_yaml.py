@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -37,5 +38,7 @@ def _json(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_json, value)) + "]"
     if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("JSON has no spelling of infinity")
         return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))  # YAML takes 1e-05 for a word, 1.0e-05 for a number
     return json.dumps(value, ensure_ascii=False)

@@ -28,7 +28,7 @@ def test_what_is_written_reads_back():
         "word": "no",
         "float": 1e-06,
         "list": [1, None, "x, y", {"a": True}],
-        "section": {"odd key: #": "1.0", "empty": {}, "bare": "plain words"},
+        "section": {"odd key #": "1.0", "empty": {}, "bare": "plain words"},
         "nothing": {},
     }
     text = plain_yaml(fields)

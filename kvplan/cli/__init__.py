@@ -4,8 +4,6 @@ stdout carries the answer, stderr the rest. Exit codes: 0 ok, 1 the answer is no
 Hub could not be reached, 4 no usable GPU. A traceback shows only with KVPLAN_DEBUG=1.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

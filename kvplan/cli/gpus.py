@@ -1,7 +1,5 @@
 """`kvplan gpus [NAME]`: the catalogue of cards."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`kvplan models`: the checkpoints whose config is built in."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

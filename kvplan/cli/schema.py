@@ -1,7 +1,5 @@
 """`kvplan schema [NAME]`: the JSON schema of an output."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

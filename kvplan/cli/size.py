@@ -1,7 +1,5 @@
 """`kvplan size MODEL [flags]`: the plan of one deployment, of a matrix of them, or of common cards."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from itertools import product
 from typing import Annotated, Any
@@ -103,7 +101,7 @@ def command(
         _write_matrix(out, plans, output)
     else:
         _write_one(out, plans[0], output, explained=explain, common=_common(spec, engine, flags, plans[0]))
-    return NO if any(made.verdict == "refused" for made in plans) else OK
+    return NO if any(made.reasons for made in plans) else OK
 
 
 _AXES = ("gpu", "tensor_parallel_size", "kv_cache_dtype", "max_model_len")

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import Any, Literal
 
 from kvplan.errors import UsageError, near
@@ -147,14 +146,15 @@ def _shown(value: Any) -> str:
 
 
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-_HUMAN = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([kmgKMG]?)", re.ASCII)
+_HUMAN = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?([kmgKMG]?)", re.ASCII)
 
 
 def _count(name: str, value: Any) -> int:
     """A count may be written as the engines read it: 32k is 32,000, 32K is 32,768."""
     if isinstance(value, str) and (found := _HUMAN.fullmatch(value.strip())) is not None:
-        exact = Fraction(found[1]) * _SUFFIXES.get(found[2], 1)
-        value = int(exact) if exact.denominator == 1 else value
+        part = found[2] or ""
+        count, rest = divmod(int(found[1] + part) * _SUFFIXES.get(found[3], 1), 10 ** len(part))
+        value = value if rest else count
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
         raise UsageError(f"{_flag(name)} takes a whole number from 1 up, not {_shown(value)}")
     return value

@@ -27,7 +27,7 @@ CONFIG = {
     "image_token_index": 5,
     "use_cache": True,
 }
-DROPPED = {"id2label", "auto_map", "attention_dropout", "image_token_index", "use_cache"}
+DROPPED = {"id2label", "time_step_limit", "auto_map", "attention_dropout", "image_token_index", "use_cache"}
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from kvplan.model.families._attention import (
     sliding_types,
     sliding_window,
 )
+from kvplan.model.families._latent import draft_count
 from kvplan.model.fields import MAX_LAYERS, Fields
 from kvplan.model.spec import Shape
 
@@ -36,12 +37,15 @@ def read_moe(config: Fields) -> Shape:
     """Return the shape of an EXAONE mixture of experts; `sliding_windows` gives each layer's own width."""
     heads = grouped_query(config)
     types = _types(config)
-    if not config.has("sliding_windows"):
-        return heads.shape(by_types(heads, types, sliding_window(config)))
-    widths = listed(config, "sliding_windows", len(types))
-    return heads.shape(
-        [heads.within((width or None) if name == SLIDING else None) for name, width in zip(types, widths, strict=True)]
-    )
+    if config.has("sliding_windows"):
+        widths = listed(config, "sliding_windows", len(types))
+    else:
+        widths = [sliding_window(config) or 0] * len(types)
+    layers = [
+        heads.within(width or None) if t == SLIDING else heads.full() for t, width in zip(types, widths, strict=True)
+    ]
+    drafts = draft_count(config, "num_nextn_predict_layers")
+    return heads.shape(layers, draft_layers=tuple(layers[:drafts]))  # each follows the layer of the same index
 
 
 def _types(config: Fields) -> list[str]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.model.families import reads
 from kvplan.model.families._attention import GroupedQuery, grouped_query, model_wide, sliding_types, sliding_window
+from kvplan.model.families._latent import draft_count
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Shape
+
+# The model types whose prediction layers vLLM can build (config/speculative.py); each is one more layer of the same kind.
+_DRAFTING_TYPES = frozenset({"ernie4_5_moe", "glm4_moe", "glm_ocr_text", "hy_v3"})
 
 
 @reads("MixtralForCausalLM", model_types=("mixtral",))
@@ -27,7 +33,10 @@ from kvplan.model.spec import Shape
 @reads("CohereForCausalLM", model_types=("cohere",))
 def read(config: Fields) -> Shape:
     """Return the shape of a model whose layers are all alike; a missing head_dim is hidden / heads."""
-    return alike(config, grouped_query(config))
+    shape = alike(config, grouped_query(config))
+    if config.model_type not in _DRAFTING_TYPES:
+        return shape
+    return replace(shape, draft_layers=shape.layers[:1] * draft_count(config, "num_nextn_predict_layers"))
 
 
 @reads("InternLM2ForCausalLM", "InternLM2ForRewardModel", "InternLM2VEForCausalLM", model_types=("internlm2",))

@@ -7,6 +7,7 @@ from kvplan.model.families._attention import SLIDING, GroupedQuery, geometry, li
 from kvplan.model.fields import MAX_LAYERS, Fields
 from kvplan.model.spec import Shape
 
+_DRAFTS = 1  # vLLM builds one prediction layer, a sliding one (mimo_v2_mtp.py)
 _FULL_PERIOD = 6  # transformers 5.20.2, MiMoV2FlashConfig: full layers are the first and every sixth
 
 
@@ -29,7 +30,9 @@ def read(config: Fields) -> Shape:
     )
     window = config.integer("sliding_window_size", "sliding_window")
     layers = [swa.window(window) if sliding else full.full() for sliding in slides]
-    return full.shape(layers, sinks=config.flag("add_swa_attention_sink_bias"))
+    return full.shape(
+        layers, sinks=config.flag("add_swa_attention_sink_bias"), draft_layers=(swa.window(window),) * _DRAFTS
+    )
 
 
 def _heads(

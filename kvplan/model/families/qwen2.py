@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.model.families import reads
 from kvplan.model.families._attention import (
     FULL,
@@ -14,17 +16,24 @@ from kvplan.model.families._attention import (
     sliding_types,
     sliding_window,
 )
+from kvplan.model.families._latent import draft_count
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Layer, Shape
 
 
 @reads("Qwen2ForCausalLM", "Qwen2Model", model_types=("qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text"))
 @reads("Qwen2ForRewardModel", "Qwen2ForProcessRewardModel")
-@reads("MiMoForCausalLM", model_types=("mimo",))
 def read(config: Fields) -> Shape:
     """Return the shape of a Qwen2; its class divides the hidden size by the heads whatever head_dim says."""
     heads = grouped_query(config, own_head_dim=False)
     return causal_or_encoder(config, heads.shape(windowed_above(config, heads)))
+
+
+@reads("MiMoForCausalLM", model_types=("mimo",))
+def read_mimo(config: Fields) -> Shape:
+    """Return the shape of a MiMo: a Qwen2 with prediction layers."""
+    shape = read(config)
+    return replace(shape, draft_layers=shape.layers[:1] * draft_count(config, "num_nextn_predict_layers"))
 
 
 @reads("Qwen3ForCausalLM", "Qwen3Model", model_types=("qwen3", "qwen3_vl_text", "moss_qwen3"))

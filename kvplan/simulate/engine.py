@@ -1,0 +1,171 @@
+"""The step-by-step engine: arrivals, the scheduler, the virtual clock, and a row of figures for every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kvplan.simulate.replay import Job, Status
+from kvplan.simulate.scheduler import Live, Scheduler, Share, Step
+from kvplan.simulate.series import RequestRow, RequestSink, StepRow, StepSink, Timing
+from kvplan.simulate.settings import Settings
+
+
+def run_steps(jobs: Iterable[Job], settings: Settings, on_step: StepSink, on_request: RequestSink) -> Status:
+    """Replay the jobs, every step in full; the sinks get the rows, requests in the order in which they finish."""
+    replay = _Replay(jobs, settings, on_step, on_request)
+    while replay.turn():
+        pass
+    return replay.status
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is noted about a request on its way: steps, and the clock at the start of one and at the end of another."""
+
+    arrival_step: int
+    first_sched_step: int | None = None
+    first_sched_ns: int | None = None
+    hit_first: int | None = None
+    first_token_step: int | None = None
+    first_token_ns: int | None = None
+
+
+class _Replay:
+    def __init__(self, jobs: Iterable[Job], settings: Settings, on_step: StepSink, on_request: RequestSink) -> None:
+        self.status: Status = "complete"
+        self._settings = settings
+        self._scheduler = Scheduler(settings)
+        self._jobs: Iterator[Job] = iter(jobs)
+        self._next = next(self._jobs, None)
+        self._on_step, self._on_request = on_step, on_request
+        self._now = self._index = 0
+        self._in_flight: Step | None = None
+        self._records: dict[Live, _Record] = {}
+        # the tokens that a request had when it was alone and preempted itself: twice the same number is no progress
+        self._outgrown: dict[Live, int] = {}
+
+    def turn(self) -> bool:
+        """Run one step; False where there is none left to run."""
+        scheduler = self._scheduler
+        arrived = self._arrive()
+        if not scheduler.running and not scheduler.waiting:
+            if self._next is None:
+                return False
+            self._now = self._next.request.arrival_ns
+            return True
+        step = scheduler.step()
+        tokens = sum(share.tokens for share in step.shares)
+        read = sum(share.start + share.tokens for share in step.shares)
+        duration = self._settings.clock.duration_ns(tokens, read)
+        self._note(step, self._now + duration)
+        after = (len(scheduler.running), len(scheduler.waiting), scheduler.pool.used, len(scheduler.pool.cached))
+        # with two steps in flight, the tokens that arrive now are those of the step before
+        delivered = self._in_flight if self._settings.async_scheduling else step
+        self._in_flight = step
+        finished = scheduler.deliver(delivered) if delivered else []
+        self._on_step(self._row(step, arrived, after, len(finished), (tokens, read, duration)))
+        self._now += duration
+        for live in finished:
+            self._emit(live, self._index)
+        self._index += 1
+        return not self._stuck(step, delivered)
+
+    def _arrive(self) -> int:
+        """Add the requests whose time has come; return how many."""
+        arrived = 0
+        while self._next is not None and self._next.request.arrival_ns <= self._now:
+            seq, child, request, max_tokens = self._next
+            live = Live(request, seq, child, max_tokens, self._settings)
+            self._records[live] = _Record(self._index)
+            self._scheduler.add(live)
+            self._next = next(self._jobs, None)
+            arrived += 1
+        return arrived
+
+    def _note(self, step: Step, end: int) -> None:
+        for live, _, hit in step.lookups:
+            record = self._records[live]
+            if record.first_sched_step is None:
+                record.first_sched_step, record.first_sched_ns = self._index, self._now
+                record.hit_first = hit if self._settings.prefix_caching else None
+        for share in step.shares:
+            record = self._records[share.live]
+            if share.samples and record.first_token_step is None:
+                record.first_token_step, record.first_token_ns = self._index, end
+
+    def _row(
+        self, step: Step, arrived: int, after: tuple[int, int, int, int], finished: int, cost: tuple[int, int, int]
+    ) -> StepRow:
+        running, waiting, used, cached = after
+        tokens, read, duration = cost
+        decodes = sum(map(_decodes, step.shares))
+        caching = self._settings.prefix_caching
+        first = [lookup for lookup in step.lookups if not lookup[0].preemptions]
+        again = [lookup for lookup in step.lookups if lookup[0].preemptions]
+        return StepRow(
+            step=self._index,
+            t_ns=self._now,
+            arrived=arrived,
+            running=running,
+            waiting=waiting,
+            scheduled_reqs=len(step.shares),
+            prefill_tokens=tokens - decodes,
+            decode_tokens=decodes,
+            new_reqs=len(first),
+            resumed_reqs=len(again),
+            preempted=len(step.preempted),
+            used_blocks=used,
+            cached_hashes=cached,
+            evicted=step.evicted,
+            hit_queried=sum(asked for _, asked, _ in first) if caching else 0,
+            hit_tokens=sum(hit for _, _, hit in first),
+            pre_queried=sum(asked for _, asked, _ in again) if caching else 0,
+            pre_hit=sum(hit for _, _, hit in again),
+            finished=finished,
+            used_blocks_end=self._scheduler.pool.used,
+            kv_read_tokens=read,
+            dur_ns=duration,
+        )
+
+    def _stuck(self, step: Step, delivered: Step | None) -> bool:
+        """Whether nothing will ever run again: then say so, rather than turn for ever."""
+        if step.shares or self._scheduler.running or (delivered and delivered.shares):
+            return False
+        if step.preempted:
+            alone = step.preempted[-1]
+            if self._outgrown.get(alone) != alone.known:
+                self._outgrown[alone] = alone.known
+                return False
+        elif self._settings.policy == "priority" and self._next is not None:
+            self._now = self._next.request.arrival_ns
+            return False
+        self.status = "head_of_line_blocked"
+        for live in list(self._records):
+            self._emit(live, None)
+        return True
+
+    def _emit(self, live: Live, finish_step: int | None) -> None:
+        record = self._records.pop(live)
+        self._outgrown.pop(live, None)
+        row = RequestRow(
+            seq=live.seq,
+            row=live.request.row,
+            child=live.child,
+            prompt_len=live.prompt,
+            max_tokens=live.max_tokens,
+            arrival_ns=live.request.arrival_ns,
+            arrival_step=record.arrival_step,
+            first_sched_step=record.first_sched_step,
+            first_token_step=record.first_token_step,
+            finish_step=finish_step,
+            finish_ns=None if finish_step is None else self._now,
+            preemptions=live.preemptions,
+            hit_first=record.hit_first,
+            output_tokens=live.known - live.prompt,
+        )
+        self._on_request(row, Timing(record.first_sched_ns, record.first_token_ns))
+
+
+def _decodes(share: Share) -> bool:
+    return share.tokens == 1 and share.samples and share.start >= share.live.prompt
