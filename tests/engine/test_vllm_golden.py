@@ -67,3 +67,25 @@ def test_tensor_parallel_sizes_that_the_engine_refuses(model):
 def test_the_goldens_are_many():
     assert len(KV) >= 80
     assert sum(map(len, KV.values())) >= 1500
+
+
+def test_mamba_heads_that_do_not_make_up_the_width_are_the_config_class_s_refusal(tmp_path):
+    config = {
+        "architectures": ["FalconH1ForCausalLM"],
+        "model_type": "falcon_h1",
+        "num_hidden_layers": 2,
+        "hidden_size": 1024,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "mamba_n_heads": 24,
+        "mamba_d_head": 64,
+        "mamba_d_ssm": 1024,
+        "mamba_n_groups": 1,
+        "mamba_d_state": 128,
+        "mamba_d_conv": 4,
+        "vocab_size": 32784,
+        "max_position_embeddings": 16384,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    plan = kvplan.plan(tmp_path, gpu="h100-sxm")
+    assert [reason.code for reason in plan.reasons] == ["config_rejected"]

@@ -160,7 +160,11 @@ def _kv_heads(asked: Asked) -> Refused | None:
 def _states(asked: Asked) -> Refused | None:
     for cache in asked.model.shape.caches():
         if isinstance(cache, State):
-            what = _unsplit(cache.mixer, asked.tp)
+            mixer = cache.mixer
+            if isinstance(mixer, Mamba2) and mixer.heads * mixer.head_dim != mixer.inner:
+                message = f"{mixer.heads} Mamba heads of {mixer.head_dim} are not {mixer.inner} channels"
+                return Refused("config_rejected", f"{message}: the config's own class refuses that")
+            what = _unsplit(mixer, asked.tp)
             if what is not None:
                 return Refused("state_not_divisible", f"{what} by tensor parallel size {asked.tp}")
     return None
