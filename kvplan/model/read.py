@@ -41,10 +41,11 @@ def read_model(checkpoint: Checkpoint) -> ModelSpec:
         vocab_size=text.maybe_integer("vocab_size", "padded_vocab_size") or 0,
         intermediate_size=_widest(text, "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim"),
         moe_intermediate_size=_widest(text, "moe_intermediate_size"),
-        num_experts=text.maybe_integer(*_EXPERTS, low=0) or 0,
+        num_experts=_widest(text, *_EXPERTS) or 0,
         vision_heads=_vision_heads(root),
         quantization=read_quantization(root, text, checkpoint.quant_config),
         assumed=root.assumed,
+        config=checkpoint.config,
     )
 
 
@@ -103,7 +104,7 @@ def _vision_heads(root: Fields) -> int | None:
 
 
 def _widest(text: Fields, *names: str) -> int | None:
-    """Return a width that some families give for each layer (Gemma 3n, Hunyuan): the widest."""
+    """Return a size that some families give as a list (Gemma 3n by layer, Ernie-VL by modality): the largest."""
     name = next((name for name in names if text.has(name)), names[0])
     if isinstance(text.raw(name), list):
         return max(text.maybe_integers(name) or [0]) or None

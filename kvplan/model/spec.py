@@ -11,7 +11,7 @@ size.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 
@@ -203,6 +203,7 @@ class Shape:
     differ. `kind`: `decoder` generates; `encoder-decoder` also keeps cross attention; `encoder` keeps no KV cache.
     `sinks`: attention has per-head sink logits. `prefix_lm`: image tokens attend to each other in both directions.
     `draft_layers`: the multi-token-prediction layers that the checkpoint carries, used under speculative decoding only.
+    `rejected`: what the model's own class does not build, where the config asks for it; empty: nothing.
     `mla_dims`: (qk_nope_head_dim, qk_rope_head_dim, v_head_dim) of an MLA model.
     """
 
@@ -217,6 +218,7 @@ class Shape:
     draft_layers: tuple[Layer, ...] = ()
     mla_dims: tuple[int, int, int] | None = None
     index_topk: int | None = None
+    rejected: str = ""
 
     def caches(self) -> Iterator[Cache]:
         """Yield the caches of all layers in order."""
@@ -270,7 +272,10 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One checkpoint as planners see it: its shape, its sizes, its dtype and what had to be assumed."""
+    """One checkpoint as planners see it: its shape, its sizes, its dtype and what had to be assumed.
+
+    `config` is config.json as it stands: weights are read from it when they are asked for.
+    """
 
     id: str
     source: str
@@ -288,3 +293,4 @@ class ModelSpec:
     vision_heads: int | None
     quantization: Quantization | None
     assumed: tuple[Assumed, ...]
+    config: Mapping[str, object] = field(repr=False, compare=False)

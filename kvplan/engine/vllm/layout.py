@@ -11,7 +11,7 @@ from kvplan.engine.vllm.backends import DEFAULT_BLOCK_SIZE, Backend, Want, choos
 from kvplan.engine.vllm.deepseek_v4 import compressed_pages
 from kvplan.engine.vllm.pages import Kind, Page
 from kvplan.engine.vllm.settings import Device, Settings
-from kvplan.engine.vllm.states import checkpoint_alignment, exports_checkpoint, state_parts
+from kvplan.engine.vllm.states import WITHOUT_CHECKPOINTS, checkpoint_alignment, exports_checkpoint, state_parts
 from kvplan.model.spec import (
     Cache,
     Chunked,
@@ -199,8 +199,9 @@ def _align_states(rank: _Rank, layers: Sequence[Layer], backends: Sequence[Backe
     if not states:
         return _Align(tokens, tokens, None, 0)
     saving = settings.prefix_caching
-    grid = checkpoint_alignment(states, rank.device.capability, settings.dtype) if saving else None
-    saves = saving and exports_checkpoint(states, rank.device.capability, settings.dtype)
+    exporting = saving and rank.model.architecture not in WITHOUT_CHECKPOINTS
+    grid = checkpoint_alignment(states, rank.device.capability, settings.dtype) if exporting else None
+    saves = exporting and exports_checkpoint(states, rank.device.capability, settings.dtype)
     resident = (2 + saves if saving else 1) + settings.speculative_tokens
     if not backends:
         return _Align(tokens, tokens if saving else settings.max_model_len, None, resident)

@@ -157,6 +157,11 @@ def _kv_heads(asked: Asked) -> Refused | None:
     return None
 
 
+def _rejected(asked: Asked) -> Refused | None:
+    what = asked.model.shape.rejected
+    return Refused("config_rejected", f"vLLM's {asked.model.architecture} does not build {what}") if what else None
+
+
 def _states(asked: Asked) -> Refused | None:
     for cache in asked.model.shape.caches():
         if isinstance(cache, State):
@@ -272,6 +277,7 @@ _RULES: tuple[Rule, ...] = (
     _length,
     _query_heads,
     _kv_heads,
+    _rejected,
     _states,
     _vision,
     _weight_blocks,

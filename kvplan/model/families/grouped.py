@@ -10,7 +10,7 @@ from kvplan.model.families._latent import draft_count
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Shape
 
-# The model types whose prediction layers vLLM can build (config/speculative.py); each is one more layer of the same kind.
+# The model types whose prediction layers vLLM can build (config/speculative.py): each is one more layer of the kind.
 _DRAFTING_TYPES = frozenset({"ernie4_5_moe", "glm4_moe", "glm_ocr_text", "hy_v3"})
 
 

@@ -9,7 +9,7 @@ from kvplan.model.families._latent import draft_count, latent_attention
 from kvplan.model.families._multimodal import language_model
 from kvplan.model.families._state import kernel_of, kimi_delta
 from kvplan.model.fields import MAX_LAYERS, Fields
-from kvplan.model.spec import Layer, Shape
+from kvplan.model.spec import Cache, KimiDelta, Layer, Shape, State
 
 
 def _without_drafts(architecture: str) -> Reader:
@@ -44,10 +44,19 @@ def read(config: Fields) -> Shape:
 
 @reads("KimiK3ForConditionalGeneration", model_types=("kimi_k3",))
 def read_k3(config: Fields) -> Shape:
-    """Return the shape of Kimi-K3: Kimi-Linear inside, with prediction layers of latent attention."""
+    """Return the shape of Kimi-K3: Kimi-Linear inside, gates with a lower bound, and latent prediction layers."""
     shape = language_model(config, "KimiLinearForCausalLM")
+    section = config.maybe_section("linear_attn_config")
+    bounded = section is not None and section.maybe_number("gate_lower_bound") is not None
+    layers = tuple(tuple(_bounded(cache) if bounded else cache for cache in layer) for layer in shape.layers)
     latent = latent_attention(config).layer()
-    return replace(shape, draft_layers=(latent,) * draft_count(config, "num_nextn_predict_layers"))
+    return replace(shape, layers=layers, draft_layers=(latent,) * draft_count(config, "num_nextn_predict_layers"))
+
+
+def _bounded(cache: Cache) -> Cache:
+    if isinstance(cache, State) and isinstance(cache.mixer, KimiDelta):
+        return replace(cache, mixer=replace(cache.mixer, bounded=True))
+    return cache
 
 
 def _delta(section: Fields) -> Layer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.model.families import reads
+from kvplan.model.families._attention import encoder
 from kvplan.model.families._multimodal import language_model, wraps
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Shape
@@ -19,7 +20,6 @@ _OPEN: dict[str, tuple[str, ...]] = {
     "BailingMMNativeForConditionalGeneration": ("bailingmm",),
     "BeeForConditionalGeneration": ("bee",),
     "Blip2ForConditionalGeneration": ("blip-2",),
-    "ChatTSForCausalLM": (),
     "Cohere2VisionForConditionalGeneration": ("cohere2_vision",),
     "Eagle2_5_VLForConditionalGeneration": ("eagle_2_5_vl",),
     "FastVlmForConditionalGeneration": ("fast_vlm",),
@@ -41,8 +41,6 @@ _OPEN: dict[str, tuple[str, ...]] = {
     "LlavaNextForConditionalGeneration": ("llava_next",),
     "LlavaNextVideoForConditionalGeneration": ("llava_next_video",),
     "LlavaOnevisionForConditionalGeneration": ("llava_onevision",),
-    "LlamaNemotronVLForSequenceClassification": (),
-    "LlamaNemotronVLModel": ("llama_nemotron_vl",),
     "Llama_Nemotron_Nano_VL": ("Llama_Nemotron_Nano_VL",),
     "MantisForConditionalGeneration": (),
     "Mistral3ForConditionalGeneration": ("mistral3",),
@@ -102,6 +100,7 @@ _FIXED: dict[str, dict[str, tuple[str, ...]]] = {
         "BagelForConditionalGeneration": ("bagel",),
         "DotsOCRForCausalLM": ("dots_ocr",),
         "FireRedASR2ForConditionalGeneration": ("fireredasr2",),
+        "JinaVLForRanking": (),
         "MiDashengLMModel": ("midashenglm",),
         "MoonshotKimiaForCausalLM": ("kimi_audio",),
         "OpenCUAForConditionalGeneration": ("opencua",),
@@ -150,6 +149,12 @@ for _inner, _wrappers in _FIXED.items():
 def read_deepseek(config: Fields) -> Shape:
     """Return the shape of a DeepSeek-VL2 or DeepSeek-OCR; a section that names no class is a DeepSeek-V2's."""
     return language_model(config, otherwise="DeepseekV2ForCausalLM")
+
+
+@reads("LlamaNemotronVLModel", "LlamaNemotronVLForSequenceClassification", model_types=("llama_nemotron_vl",))
+def read_nemotron_embedding(config: Fields) -> Shape:
+    """Return the shape of a Llama Nemotron VL for retrieval, which attends in both directions."""
+    return encoder(language_model(config))
 
 
 @reads("MiniCPMV", model_types=("minicpmv",))

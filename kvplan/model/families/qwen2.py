@@ -26,7 +26,7 @@ from kvplan.model.spec import Layer, Shape
 def read(config: Fields) -> Shape:
     """Return the shape of a Qwen2; its class divides the hidden size by the heads whatever head_dim says."""
     heads = grouped_query(config, own_head_dim=False)
-    return causal_or_encoder(config, heads.shape(windowed_above(config, heads)))
+    return causal_or_encoder(config, _windowed_shape(config, heads))
 
 
 @reads("MiMoForCausalLM", model_types=("mimo",))
@@ -40,7 +40,7 @@ def read_mimo(config: Fields) -> Shape:
 def read_qwen3(config: Fields) -> Shape:
     """Return the shape of a Qwen3 (or the language model of a Qwen3-VL), which has a head_dim of its own."""
     heads = grouped_query(config)
-    return causal_or_encoder(config, heads.shape(windowed_above(config, heads)))
+    return causal_or_encoder(config, _windowed_shape(config, heads))
 
 
 @reads("VoyageQwen3BidirectionalEmbedModel")
@@ -80,11 +80,16 @@ def optional_window(config: Fields) -> int | None:
     return sliding_window(config) if config.flag("use_sliding_window") else None
 
 
-def windowed_above(config: Fields, heads: GroupedQuery) -> list[Layer]:
-    """Return layers of which those from max_window_layers on have the window, or as `layer_types` say.
+def _windowed_shape(config: Fields, heads: GroupedQuery) -> Shape:
+    """Return the shape; vLLM's class refuses mixed layers where max_window_layers says that there are some."""
+    layers = windowed_above(config, heads)
+    first = config.maybe_integer("max_window_layers", low=0)
+    mixed = len(set(layers)) > 1 and first != len(layers)
+    return heads.shape(layers, rejected=f"a window from layer {first} of {len(layers)} on" if mixed else "")
 
-    vLLM refuses to build a Qwen2 or Qwen3 whose layers differ; the model's truth is given all the same.
-    """
+
+def windowed_above(config: Fields, heads: GroupedQuery) -> list[Layer]:
+    """Return layers of which those from max_window_layers on have the window, or as `layer_types` say."""
     count = config.layers()
     window = optional_window(config)
     types = sliding_types(config, count)

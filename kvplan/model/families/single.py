@@ -54,7 +54,9 @@ def read_moondream(config: Fields) -> Shape:
     """Return the shape of a Moondream 3, whose language model is described in config.text."""
     outer = config.root.maybe_section("config")
     inner = outer.maybe_section("text") if outer is not None else None
-    text = (inner if inner is not None else config).as_type("moondream3_text")
+    text = inner if inner is not None else config
+    if config.root.model_type == "moondream3":  # released with an empty `config`: its class supplies all of it
+        text = text.as_type("moondream3_text")
     heads = text.integer("n_heads")
     width = text.integer("dim")
     if width < heads:
