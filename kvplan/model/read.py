@@ -78,21 +78,15 @@ def _flat(section: Fields) -> Fields:
 
 def _reader(root: Fields) -> tuple[str, Reader]:
     architectures = root.maybe_texts("architectures") or []
-    if not architectures:
-        implied = architecture_of(root.model_type)
-        if implied is None:
-            what = f"model_type {root.model_type!r}" if root.model_type else "neither architectures nor model_type"
-            raise UnknownArchitecture(f"config.json gives no architecture ({what})", near(root.model_type, readers()))
-        return implied, readers()[implied]
-    name = architectures[0]
+    name = architectures[0] if architectures else architecture_of(root.model_type)
+    if name is None:
+        what = f"model_type {root.model_type!r}" if root.model_type else "neither architectures nor model_type"
+        raise UnknownArchitecture(f"config.json gives no architecture ({what})", near(root.model_type, readers()))
     reader = reader_of(name)
     if reader is None:
         shown = name if len(name) <= 80 else name[:77] + "…"
-        hint = "; ".join(
-            part
-            for part in (near(name, readers()), f"model_type is {root.model_type!r}" if root.model_type else "")
-            if part
-        )
+        told = (near(name, readers()), f"model_type is {root.model_type!r}" if root.model_type else "")
+        hint = "; ".join(part for part in told if part)
         raise UnknownArchitecture(f"kvplan has no reader for the architecture {shown!r}", hint)
     return name, reader
 

@@ -61,17 +61,22 @@ def reader_of(architecture: str) -> Reader | None:
 
 def architecture_of(model_type: str) -> str | None:
     """Return the architecture that stands for a config without `architectures`, or None."""
-    readers()
+    if model_type not in _MODEL_TYPES:
+        _import_those_that_name(model_type)
     return _MODEL_TYPES.get(model_type)
 
 
 def _reader(architecture: str) -> Reader | None:
-    """Return the reader of an architecture; only the files that write its name are imported (50 would take 15 ms)."""
-    if architecture not in _READERS and architecture.isidentifier():
-        for path in _files():
-            if f'"{architecture}"' in path.read_text(encoding="utf-8"):
-                import_module(f"{__name__}.{path.stem}")
+    if architecture not in _READERS:
+        _import_those_that_name(architecture)
     return _READERS.get(architecture)
+
+
+def _import_those_that_name(word: str) -> None:
+    """Import the files that write this name: one or two of 50, which would take 15 ms together."""
+    for path in _files():
+        if f'"{word}"' in path.read_text(encoding="utf-8"):
+            import_module(f"{__name__}.{path.stem}")
 
 
 def _files() -> list[Path]:

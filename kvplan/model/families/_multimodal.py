@@ -45,16 +45,15 @@ def prefix_lm(root: Fields) -> bool:
 
 
 def _inner_reader(config: Fields, architecture: str | None, otherwise: str | None) -> Reader:
-    known = readers()
     if architecture is not None:
-        return known[architecture]
+        return _known(architecture)
     flat = config.mapping() is config.root.mapping()  # `architectures` and model_type are the wrapper's own there
     named = None if flat else config.maybe_texts("architectures")
     if named:
         return _known(named[0])
     implied = None if flat and config.model_type == config.root.model_type else architecture_of(config.model_type)
     if implied or otherwise:
-        return known[implied or otherwise or ""]
+        return _known(implied or otherwise or "")
     if flat:
         raise config.lacks("text_config")
     section = config.where
