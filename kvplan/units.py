@@ -26,7 +26,7 @@ def parse_bytes(text: str, what: str = "a size") -> int:
         hint = "write the unit: 80 GB is 10**9 bytes each, 80 GiB is 2**30 bytes each"
         raise UsageError(f"{what}: {text[:60]!r} is not a size with a unit", hint)
     whole, part = found[1], found[2] or ""
-    scale = 10 ** len(part)
+    scale: int = 10 ** len(part)
     return (int(whole + part) * _UNITS[found[3].lower()] * 2 + scale) // (2 * scale)
 
 

@@ -30,6 +30,7 @@ class Want:
     prefix_lm: bool = False
     softcap: bool = False
     cross: bool = False
+    window: bool = False
     query_heads: int = 1
     kv_heads: int = 1
     mla_dims: tuple[int, int, int] | None = None
@@ -111,7 +112,7 @@ def _flashinfer(want: Want) -> Backend | None:
         return None
     if want.prefix_lm or want.cross or (want.sinks and want.major not in (9, 10, 12)):
         return None
-    if want.kv_dtype.startswith("nvfp4"):
+    if want.kv_dtype in ("nvfp4", "nvfp4_4over6"):
         fa2 = want.major in (8, 9, 12)
         if fa2 and (want.kv_dtype != "nvfp4" or want.head_dim == 64 or want.sinks):
             return None
@@ -135,7 +136,7 @@ def _flex(want: Want) -> Backend | None:
 
 
 def _turboquant(want: Want) -> Backend | None:
-    if not want.kv_dtype.startswith("turboquant_") or want.sinks or want.prefix_lm or want.cross:
+    if not want.kv_dtype.startswith("turboquant_") or want.sinks or want.prefix_lm or want.cross or want.window:
         return None
     return Backend("TURBOQUANT", (16, 32, 64, 128), multiple=False)
 
@@ -178,7 +179,7 @@ def _sparse_mla(want: Want) -> Backend | None:
     if want.major == 9:
         if want.kv_dtype in _PLAIN:
             return Backend("FLASH_ATTN_MLA_SPARSE", (64,), multiple=True)
-        if want.kv_dtype == "fp8":
+        if want.kv_dtype in ("fp8", "fp8_ds_mla"):
             return sparse
         return Backend("FLASHINFER_MLA_SPARSE_SM90", (64,), multiple=True) if want.kv_dtype == "fp8_e4m3" else None
     if want.major == 10:
@@ -186,13 +187,13 @@ def _sparse_mla(want: Want) -> Backend | None:
         if want.kv_dtype in _FP8:
             return flashinfer
         if want.kv_dtype not in _PLAIN:
-            return sparse if want.kv_dtype == "nvfp4_ds_mla" else None
+            return sparse if want.kv_dtype in ("fp8_ds_mla", "nvfp4_ds_mla") else None
         few = want.query_heads <= 16 and want.query_heads in (8, 16)
         topk = want.index_topk is not None and want.index_topk % 128 == 0
         if few and topk:
             return Backend("FLASH_ATTN_MLA_SPARSE_FA4", (64,), multiple=True)
         return flashinfer if want.query_heads <= 16 else sparse
-    if want.major == 12 and want.kv_dtype in _FP8 | {"auto"} and want.index_topk == 2048:
+    if want.major == 12 and want.kv_dtype in _FP8 | {"auto", "fp8_ds_mla"} and want.index_topk == 2048:
         return Backend("FLASHINFER_MLA_SPARSE_SM120", (64,), multiple=True)
     return None
 

@@ -31,6 +31,14 @@ FALCON = frozenset({"FalconForCausalLM", "RWForCausalLM"})
 # FlashMLA's packed formats: 512 latent bytes, scales and 64 rope elements in bf16 (656), or 4-bit latents (352)
 _PACKED_LATENT = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 _SCALE_BYTES = 8  # one float32 scale each for the key and the value of a token and head
+# TurboQuant: bits of a key (8 is plain FP8, fewer carry a float16 norm) and of a value (with float16 scale and zero)
+_TURBOQUANT = {
+    "turboquant_k8v4": (8, 4),
+    "turboquant_4bit_nc": (4, 4),
+    "turboquant_k3v4_nc": (3, 4),
+    "turboquant_3bit_nc": (3, 3),
+}
+_BOUNDARY_LAYERS = 2  # TurboQuant leaves the first and the last two layers of a model without states unquantised
 
 
 class Refused(Exception):
@@ -91,16 +99,21 @@ def lay_out(
     kv_dtype = "auto" if model.architecture in FALCON else settings.kv_dtype
     rank = _Rank(model, settings, device, tp, kv_dtype, block_size, dcp)
     layers = [*model.shape.layers, *draft]
-    chosen = {cache: _backend(rank, cache) for layer in layers for cache in layer}
-    distinct = list(dict.fromkeys(b for layer in layers for c in layer for b in chosen[c]))
+    unquantised = _boundary(rank)
+    ranks = [replace(rank, kv_dtype="auto") if i in unquantised else rank for i in range(len(layers))]
+    wanted = {(local.kv_dtype, c): local for local, layer in zip(ranks, layers, strict=True) for c in layer}
+    chosen = {(kv_dtype, cache): _backend(local, cache) for (kv_dtype, cache), local in wanted.items()}
+    distinct = list(dict.fromkeys(backend for found in chosen.values() for backend in found))
     tokens = _block_size(rank, distinct)
     packed = any(isinstance(cache, CompressedLatent) for layer in layers for cache in layer)
     align = _align_states(rank, layers, distinct, tokens)
+    if unquantised:
+        align = replace(align, block_size=_align_boundary(rank, distinct, align.block_size))
     pages: list[Page] = []
     owners: list[int] = []
-    for position, layer in enumerate(layers):
+    for position, (local, layer) in enumerate(zip(ranks, layers, strict=True)):
         for cache in layer:
-            here = _pages(rank, cache, chosen[cache], align)
+            here = _pages(local, cache, chosen[local.kv_dtype, cache], align)
             pages += here
             owners += [position] * len(here)
     return Layout(tuple(pages), tuple(owners), tuple(b.name for b in distinct), align.block_size, packed)
@@ -142,7 +155,7 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
         case Full() | Window() | Chunked():
             if cache.head_dim_v != cache.head_dim:
                 return (Backend("FLASH_ATTN_DIFFKV", (16,), multiple=True),)
-            want = replace(base, head_dim=cache.head_dim)
+            want = replace(base, head_dim=cache.head_dim, window=isinstance(cache, Window))
         case _:
             assert_never(cache)
     found = choose(want)
@@ -173,6 +186,36 @@ def _block_size(rank: _Rank, backends: Sequence[Backend]) -> int:
     if found is None:
         raise Refused("block_size_unsupported", "the model's attention backends share no block size")
     return found
+
+
+def _boundary(rank: _Rank) -> frozenset[int]:
+    """Layers that keep the model's dtype under TurboQuant: none of a hybrid, which has few attention layers."""
+    if rank.kv_dtype not in _TURBOQUANT or any(isinstance(cache, State) for cache in rank.model.shape.caches()):
+        return frozenset()
+    count = len(rank.model.shape.layers)
+    ends = min(_BOUNDARY_LAYERS, count // 2)
+    return frozenset([*range(ends), *range(count - ends, count)])
+
+
+def _align_boundary(rank: _Rank, backends: Sequence[Backend], tokens: int) -> int:
+    """Grow the block until a quantised page covers an unquantised page of the first backend's smallest block.
+
+    The engine sizes both by the first backend's own layout: one byte an element for the quantised one. Raises Refused
+    where the two backends share no layout.
+    """
+    shape = rank.model.shape
+    names = {backend.name for backend in backends}
+    if rank.device.capability[0] == 10 and {"FLASHINFER", "TURBOQUANT"} <= names:
+        raise Refused(
+            "no_attention_backend",
+            f"KV dtype {rank.kv_dtype}: FlashInfer, which reads the unquantised first and last layers on this card,"
+            " keeps heads outside the tokens of a block, TurboQuant inside",
+            "another --kv-cache-dtype",
+        )
+    smallest = min(backends[0].blocks)
+    step = max(smallest, tokens)
+    elements = rank.heads(shape.kv_heads) * 2 * shape.head_dim
+    return max(tokens, step * -(-elements * rank.item * smallest // (step * elements)))
 
 
 # -- states beside attention ------------------------------------------------------------------------------------------
@@ -302,6 +345,11 @@ def _cell(rank: _Rank, kv_heads: int, head_dim: int, head_dim_v: int) -> int:
             return heads * (both + _SCALE_BYTES)
         case "int4_per_token_head":
             return heads * (head_dim // 2 + head_dim_v // 2 + _SCALE_BYTES)
+        case turboquant if turboquant in _TURBOQUANT:
+            key_bits, value_bits = _TURBOQUANT[turboquant]
+            key = head_dim if key_bits == 8 else -(-head_dim * key_bits // 8) + 2
+            value = -(-head_dim * value_bits // 8) + 4
+            return heads * (key + value + (key + value) % 2)
         case "nvfp4" | "nvfp4_4over6":
             return 2 * heads * (head_dim // 2 + head_dim // 16)  # two 4-bit values a byte, a byte of scale for 16
         case _:
