@@ -55,10 +55,14 @@ class Cross:
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """One compressed vector a token that serves as key and value: `rank` + `rope_dim` elements (MLA)."""
+    """One compressed vector a token that serves as key and value: `rank` + `rope_dim` elements (MLA).
+
+    `dense`: the layer attends to every token although others of the model select theirs by an index (Hunyuan V4).
+    """
 
     rank: int
     rope_dim: int
+    dense: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
         case CompressedLatent():
             return (Backend("DEEPSEEK_V4", (256,), multiple=False),)
         case Latent():
-            sparse = any(isinstance(other, Indexer) for other in shape.caches())
+            sparse = _sparse(rank, cache)
             want = replace(base, head_dim=cache.rank + cache.rope_dim, mla=True, sparse=sparse)
         case Cross():
             want = replace(base, head_dim=cache.head_dim, cross=True)
@@ -356,13 +356,18 @@ def _cell(rank: _Rank, kv_heads: int, head_dim: int, head_dim_v: int) -> int:
             return heads * both
 
 
+def _sparse(rank: _Rank, latent: Latent) -> bool:
+    """Whether the layer attends to tokens that an index selects, its own or an earlier layer's."""
+    return not latent.dense and any(isinstance(cache, Indexer) for cache in rank.model.shape.caches())
+
+
 def _latent_bytes(rank: _Rank, latent: Latent) -> int:
     width = latent.rank + latent.rope_dim
     if rank.kv_dtype in _PACKED_LATENT:
         return _PACKED_LATENT[rank.kv_dtype]
     if rank.kv_dtype in ("auto", "bfloat16", "float16"):
         return width * rank.item
-    sparse = any(isinstance(cache, Indexer) for cache in rank.model.shape.caches())
+    sparse = _sparse(rank, latent)
     if sparse and rank.kv_dtype == "fp8" and rank.device.capability[0] == 9:
         return _PACKED_LATENT["fp8_ds_mla"]  # FlashMLA's sparse kernel packs any fp8 request
     if sparse and rank.device.capability[0] == 12:

@@ -30,9 +30,9 @@ class LatentAttention:
     rope_dim: int
     v_dim: int
 
-    def layer(self) -> Layer:
-        """Return a layer that keeps the latent of every token."""
-        return (Latent(self.rank, self.rope_dim),)
+    def layer(self, *, dense: bool = False) -> Layer:
+        """Return a layer that keeps the latent of every token; `dense` where others of the model are sparse."""
+        return (Latent(self.rank, self.rope_dim, dense),)
 
     def indexed(self, key_dim: int) -> Layer:
         """Return a layer that also keeps an indexer's key of every token (DeepSeek sparse attention)."""

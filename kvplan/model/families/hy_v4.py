@@ -25,12 +25,13 @@ def read(config: Fields) -> Shape:
     if topk is None or not _SPARSE.intersection(types):
         return attention.shape([attention.layer()] * count, draft_layers=(attention.layer(),) * _drafts(config))
     indexed = attention.indexed(config.integer("index_head_dim"))
+    dense, shared = attention.layer(dense=True), attention.layer()
     layers = [
-        indexed if name in _SPARSE and kind == "full" else attention.layer()
+        dense if name not in _SPARSE else indexed if kind == "full" else shared
         for name, kind in zip(types, index, strict=True)
     ]
     # A prediction layer is of the last layer's type, with an index of its own.
-    draft = indexed if types[-1] in _SPARSE else attention.layer()
+    draft = indexed if types[-1] in _SPARSE else dense
     return attention.shape(layers, draft_layers=(draft,) * _drafts(config), index_topk=topk)
 
 
