@@ -31,6 +31,8 @@ from kvplan.model import families  # noqa: E402
 from kvplan.model.read import _TEXT_SECTIONS  # noqa: E402
 
 OUT = ROOT / "profiles" / "configs"
+# The towers beside the language model, whose weights are planned too.
+SECTIONS = (*_TEXT_SECTIONS, "vision_config", "audio_config")
 # Fields that plan weights rather than caches, read later than the readers.
 WEIGHTS = {"tie_word_embeddings", "vocab_size", "intermediate_size", "moe_intermediate_size", "num_experts_per_tok"}
 SKIPPED = {
@@ -91,7 +93,7 @@ def sections(cls: type) -> dict[str, str]:
     """Return the model type of each nested section where the section names none, or is missing."""
     found = {}
     subs = getattr(cls, "sub_configs", {})
-    for name in (name for name in _TEXT_SECTIONS if name in subs):
+    for name in (name for name in SECTIONS if name in subs):
         for given in ({name: {}}, {}):  # some classes refuse a section without a model_type, but have a default one
             try:
                 model_type = getattr(getattr(cls(**given), name, None), "model_type", "")

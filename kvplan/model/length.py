@@ -12,6 +12,7 @@ _KEYS = (
 # Rope types whose factor is already part of the length that the config gives.
 _SCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "mrope", "default"})
 _HIGH = 2**40
+_LARGEST_FACTOR = 2**20
 
 
 def read_length(text: Fields, tokenizer: int | None) -> Length:
@@ -50,6 +51,8 @@ def _rope(text: Fields) -> tuple[tuple[str, ...], float]:
         types.append(kind)
         if kind not in _SCALED:
             factor = one.maybe_number("factor") or factor
+            if not 0 < factor < _LARGEST_FACTOR:
+                raise one.bad("factor", f"a number above 0 and below {_LARGEST_FACTOR}", factor)
     return tuple(types), factor
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from kvplan.model.fields import Fields
-from kvplan.model.spec import Quantization
+from kvplan.model.spec import ModelSpec, Quantization
 
 _MODELOPT = {
     "FP8": "modelopt", "FP8_PER_CHANNEL_PER_TOKEN": "modelopt", "FP8_PB_WO": "modelopt", "NVFP4": "modelopt_fp4",
     "MXFP8": "modelopt_mxfp8", "MIXED_PRECISION": "modelopt_mixed",
 }  # fmt: skip
 _KV_ALGORITHMS = {"fp8": "fp8", "fp8_e4m3": "fp8", "nvfp4": "nvfp4"}
+
+_QUANTISED_NAME = re.compile(r"[-_.](FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8)\b", re.ASCII | re.IGNORECASE)
+
+
+def missing_quantization(model: ModelSpec) -> str | None:
+    """Return the format that a checkpoint's name says and its files do not: hf_quant_config.json was left behind."""
+    named = _QUANTISED_NAME.search(model.id)
+    return named[1] if named is not None and model.quantization is None else None
 
 
 def read_quantization(root: Fields, text: Fields, side_file: Mapping[str, Any] | None) -> Quantization | None:
@@ -30,6 +39,7 @@ def read_quantization(root: Fields, text: Fields, side_file: Mapping[str, Any] |
     if section is None or not section.names():
         return None
     inner = section.maybe_section("quantization") or section
+    side = Fields(side_file, where="hf_quant_config.json", root=root) if side_file is not None else None
     return Quantization(
         method=_method(section),
         bits=section.maybe_integer("bits", "w_bit", high=64),
@@ -37,6 +47,7 @@ def read_quantization(root: Fields, text: Fields, side_file: Mapping[str, Any] |
         group=_group(section),
         kv_dtype=_kv_dtype(section, inner),
         section=section.mapping(),
+        side_kv_dtype=None if side is None else _kv_dtype(side, side.maybe_section("quantization") or side),
     )
 
 

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeAlias
+
+from kvplan.same import Same
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +232,15 @@ class Shape:
         for layer in self.layers:
             yield from layer
 
+    def distinct(self) -> tuple[Cache, ...]:
+        """Return each different cache once, in the order in which they come."""
+        return _distinct(Same(self))
+
+
+@lru_cache(maxsize=64)
+def _distinct(shape: Same[Shape]) -> tuple[Cache, ...]:
+    return tuple(dict.fromkeys(shape.it.caches()))
+
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
@@ -246,6 +258,7 @@ class Quantization:
     `method` is the section's quant_method (`fp8`, `gptq`, `compressed-tensors`, `modelopt`, `modelopt_fp4`, `mxfp4` …);
     `kv_dtype` is the KV-cache dtype that it declares (`fp8`, `nvfp4`), or None; `block` the weight block of blockwise
     formats as (rows, columns); `group` the columns that share a scale in 4-bit formats; `bits` of a weight element.
+    `side_kv_dtype` is what hf_quant_config.json declares beside a section of config.json, which some engines read too.
     """
 
     method: str
@@ -254,6 +267,7 @@ class Quantization:
     group: int | None
     kv_dtype: str | None
     section: Mapping[str, object]
+    side_kv_dtype: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ MLA = {
 SPARSE = {**MLA, "index_topk": 2048, "index_head_dim": 128}
 KDA = {"head_dim": 96, "num_heads": 8, "short_conv_kernel_size": 4}
 LATENT = (Latent(512, 64),)
+DENSE = (Latent(512, 64, dense=True),)
 INDEXED = (Latent(512, 64), Indexer(128, quantised=True))
 EXPANDED = (Full(8, 192, 192),)
 DELTA = (State(KimiDelta(8, 96, 8, 96, 4), "float32"),)
@@ -88,7 +89,7 @@ SPARSE_TYPES = ["indexed_attention"] * 6
         ({}, [(6, LATENT)]),  # without layer types vLLM makes no layer sparse
         ({"layer_types": SPARSE_TYPES}, [(2, INDEXED), (3, LATENT), (1, INDEXED)]),
         ({"layer_types": SPARSE_TYPES, "indexer_types": ["full"] * 6}, [(6, INDEXED)]),
-        ({"layer_types": ["full_attention"] * 5 + ["sparse"]}, [(5, LATENT), (1, INDEXED)]),
+        ({"layer_types": ["full_attention"] * 5 + ["sparse"]}, [(5, DENSE), (1, INDEXED)]),
     ],
 )
 def test_hunyuan_v4(more, layers):

@@ -1,0 +1,59 @@
+"""The tensors of a checkpoint, computed from its config: the family's rule, then the quantised form of each matrix."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kvplan.model.fields import Fields
+from kvplan.model.read import text_section
+from kvplan.model.spec import ModelSpec
+from kvplan.model.weights.families import rule_of
+from kvplan.model.weights.forms import Form, expand
+from kvplan.model.weights.schemes import scheme_of
+from kvplan.model.weights.schemes.scheme import PLAIN, Capability, Scheme
+from kvplan.model.weights.tensors import Linear, Part, Tensor
+from kvplan.model.weights.text import Text
+
+
+def parts_of(model: ModelSpec) -> list[Part] | None:
+    """Return the matrices and tensors of a model, not yet quantised; None where its architecture has no rule."""
+    rule = rule_of(model.architecture)
+    if rule is None:
+        return None
+    text = text_section(Fields(model.config))
+    return rule(Text(text, model.shape, model.architecture))
+
+
+def scheme_for(model: ModelSpec, asked: str | None = None, capability: Capability | None = None) -> Scheme:
+    """Return how a model's matrices are quantised; `asked` is --quantization, `capability` that of the card."""
+    return scheme_of(model.quantization, asked, Fields(model.config), capability=capability)
+
+
+def quantised(parts: Iterable[Part], scheme: Scheme) -> Iterator[Tensor]:
+    """Yield the tensors of all parts, each matrix in the form that the scheme gives it in each of its layers."""
+    for part in parts:
+        if isinstance(part, Tensor):
+            yield part
+            if scheme.attention and (part.name.endswith(".attn._scales") or (scheme.latent and part.name.endswith(".mla_attn._scales"))):
+                yield replace(part, name=f"{part.name}.of_scheme", shape=(scheme.attention,), dtype="uint8")
+            continue
+        for form, layers in _forms(part, scheme):
+            yield from expand(replace(part, layers=layers) if layers != part.layers else part, form)
+
+
+def _forms(matrix: Linear, scheme: Scheme) -> Iterator[tuple[Form, tuple[int, ...] | None]]:
+    """Yield each form that the matrix has, with the layers in which it has it."""
+    if matrix.kind in ("plain", "embedding"):
+        yield PLAIN, matrix.layers
+        return
+    if matrix.layers is None:  # the layers of a tower are taken to be alike
+        yield scheme.choose(matrix.name.replace("{}", "0"), matrix.kind), None
+        return
+    by_form: defaultdict[Form, list[int]] = defaultdict(list)
+    for layer in matrix.layers:
+        name = matrix.name.replace("{}", str(layer), 1).replace("{}", "0")
+        by_form[scheme.choose(name, matrix.kind)].append(layer)
+    for form, layers in by_form.items():
+        yield form, tuple(layers)
