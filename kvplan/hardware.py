@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -31,8 +31,10 @@ class Gpu:
     figure ("measured") is good to half its last printed digit and to the readings of other drivers, an estimated one
     ("modelled") to the worst residual of its rule. `driver_name` is what the driver prints, empty where no name is
     known (TPU, Neuron). `start_loss_bytes` is the total minus the free memory at an engine's first snapshot on an idle
-    card; where no log of the card shows it, the catalogue's median, and `start_loss_source` says so.
-    `assumed_among` names the candidates where the name that was asked for fits several cards, this one first.
+    card, between its low and high; where no log of the card shows it, the catalogue's median, and `start_loss_source`
+    says so. `held_bytes` is what other processes hold of a card of this machine. `partition_of` names the card that
+    this is a slice of (MIG), which no collective spans. `assumed_among` names the candidates where the name that was
+    asked for fits several cards, this one first.
     """
 
     name: str
@@ -48,12 +50,16 @@ class Gpu:
     smi_memory_mib: int | None
     start_loss_bytes: int
     start_loss_source: str
+    start_loss_low: int
+    start_loss_high: int
     bandwidth: int | None
     tflops: Mapping[str, float] = field(hash=False)
     sm_count: int | None
     l2_mib: float | None
     unified_memory: bool
     assumed_among: tuple[str, ...] = ()
+    held_bytes: int = 0
+    partition_of: str | None = None
 
 
 def find_gpu(name: str) -> Gpu:
@@ -73,10 +79,12 @@ def parse_gpu(text: str) -> tuple[Gpu, int | None]:
     """Read `NAME`, `NAMExN` or `NAME x N` as a card and a count of cards, None where the text gives none.
 
     The whole text is tried as a name first (`rtx4090` is no 4,090 cards of `rt`). In `mi300x8` the x serves twice where
-    NAME with it is a card too. An instance type brings its own count, and with xN that many times as many. Raises
-    UnknownGpu as `find_gpu` does, and UsageError for a count that is no count.
+    NAME with it is a card too. An instance type brings its own count, and with xN that many times as many. `local` is
+    the card of this machine. Raises UnknownGpu as `find_gpu` does, UsageError for a count that is no count, and NoGpu.
     """
     _check_length(text)
+    if text.strip().casefold() == LOCAL:
+        return local_gpu()
     found = catalogue.lookup(text)
     if found is not None:
         return _gpu(found.card, found.among), found.count
@@ -91,6 +99,44 @@ def parse_gpu(text: str) -> tuple[Gpu, int | None]:
         hint = "write the name, x and how many cards: h100x8"
         raise UsageError(f"{text!r} asks for {'no' if not digits.strip('0') else 'too many'} cards", hint)
     return _gpu(found.card, found.among), int(digits) * (found.count or 1)
+
+
+LOCAL = "local"
+
+
+def local_gpu() -> tuple[Gpu, int]:
+    """Return the card of this machine, with what its driver says in the catalogue's place, and how many there are.
+
+    Raises NoGpu where no driver answers, and UnknownGpu for a card that the catalogue does not have.
+    """
+    from kvplan.local_gpu import local_card  # noqa: PLC0415  # nothing else asks a driver
+
+    found = local_card()
+    gpu = find_gpu(found.driver_name)
+    if found.torch_bytes is not None:
+        total, margin, source = found.torch_bytes, 0, "measured: cudaMemGetInfo"
+    elif found.smi_bytes is not None and found.prints_whole:
+        total, margin, source = found.smi_bytes, 0, "measured: the driver's total, which Windows and WSL print as it is"
+    elif found.smi_bytes is not None and gpu.smi_memory_mib is not None:
+        # the driver's own share moves with its version by as much as its total does
+        difference = found.smi_bytes - gpu.smi_memory_mib * MIB
+        total, margin = gpu.memory_bytes + difference, abs(difference)
+        source = f"derived: {gpu.memory_source}, moved by this driver's total"
+    else:
+        return replace(gpu, assumed_among=(), held_bytes=found.held_bytes or 0), found.count
+    return (
+        replace(
+            gpu,
+            memory_bytes=total,
+            memory_low=total - margin,
+            memory_high=total + margin,
+            memory_basis="measured",
+            memory_source=source,
+            held_bytes=found.held_bytes or 0,
+            assumed_among=(),
+        ),
+        found.count,
+    )
 
 
 def gpu_names() -> list[str]:
@@ -113,6 +159,7 @@ def _gpu(name: str, among: tuple[str, ...]) -> Gpu:
     memory, low, high, basis, source = _memory(facts)
     drivers = facts.get("driver_names") or catalogue.card(facts.get("shares_name_with", name)).get("driver_names", [""])
     loss = facts.get("engine_start_loss_gib", _defaults()["engine_start_loss_gib"])
+    log_precision = _defaults()["log_precision_gib"]["value"]
     return Gpu(
         name=name,
         label=facts["label"],
@@ -127,12 +174,15 @@ def _gpu(name: str, among: tuple[str, ...]) -> Gpu:
         smi_memory_mib=_value(facts, "smi_total_mib"),
         start_loss_bytes=round(loss["value"] * GIB),
         start_loss_source=loss["source"],
+        start_loss_low=round(loss.get("low", loss["value"] - log_precision) * GIB),
+        start_loss_high=round(loss.get("high", loss["value"] + log_precision) * GIB),
         bandwidth=round(facts["bandwidth_gb_s"]["value"] * GB) if "bandwidth_gb_s" in facts else None,
         tflops={dtype: facts[f"{dtype}_tflops"]["value"] for dtype in _DTYPES if f"{dtype}_tflops" in facts},
         sm_count=_value(facts, "sm_count"),
         l2_mib=_value(facts, "l2_mib"),
         unified_memory=facts.get("unified_memory", False),
         assumed_among=among,
+        partition_of=facts.get("partition_of"),
     )
 
 

@@ -16,10 +16,9 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 def rows(name: str) -> dict[str, list[dict]]:
     found = defaultdict(list)
-    text = gzip.open(GOLDEN / name, "rt") if name.endswith(".gz") else (GOLDEN / name).open()
-    with text as lines:
-        for row in map(json.loads, lines):
-            found[row["model"]].append(row)
+    data = (GOLDEN / name).read_bytes()
+    for row in map(json.loads, (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()):
+        found[row["model"]].append(row)
     return found
 
 
@@ -48,7 +47,13 @@ def test_pool_is_the_engines(model):
         if row["refused"]:
             assert plan.verdict == "refused", case
             continue
-        have = (plan.kv.num_blocks, plan.kv.block_size, plan.kv.tokens, plan.kv.max_concurrency, plan.kv.bytes_per_block)
+        have = (
+            plan.kv.num_blocks,
+            plan.kv.block_size,
+            plan.kv.tokens,
+            plan.kv.max_concurrency,
+            plan.kv.bytes_per_block,
+        )
         want = tuple(row[k] for k in ("num_blocks", "block_size", "tokens", "max_concurrency", "bytes_per_block"))
         assert have == want, case
         groups = sorted([g.layers, g.block_size, g.blocks_per_request] for g in plan.kv.groups)

@@ -2,82 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
-from kvplan.engine.args import EngineArgs
-from kvplan.engine.vllm.settings import Settings
-from kvplan.hardware import Gpu
+from kvplan.engine.vllm.allocator import allocator_lines
+from kvplan.engine.vllm.charges import run_lines
+from kvplan.engine.vllm.extras import draft_line, lora_line
+from kvplan.engine.vllm.launch import Launch
+from kvplan.engine.vllm.weights import weight_lines
 from kvplan.ledger import Line, total
-from kvplan.model.spec import ModelSpec
-from kvplan.model.weights import estimate_weights
 from kvplan.planner import Budget
-from kvplan.units import GIB, MIB
 
 
-def split_memory(model: ModelSpec, args: EngineArgs, settings: Settings, gpu: Gpu | None, count: int) -> Budget:
-    """Return the ledger of one rank; without a card and without --gpu-memory, the lines that need none."""
-    lines = [
-        _weights(model, args, settings),
-        _activations(model, args, settings),
-        _given(args.non_torch, "non_torch")
-        or Line("non_torch", 256 * MIB, 20 * MIB, (3 if count > 1 else 1) * GIB // 2, "modelled", "NCCL and libraries"),
-        _graphs(args),
-    ]
-    memory = args.gpu_memory if args.gpu_memory is not None else (gpu.memory_bytes if gpu is not None else None)
+def split_memory(launch: Launch) -> Budget:
+    """Return the ledger of one rank, the one that prints; without a card and --gpu-memory, the lines that need none.
+
+    The lines add up to `requested_bytes`, unless the pool was given. With pipeline stages the first prints, and
+    `least_kv_bytes` is the pool of the stage that has least.
+    """
+    args, memory = launch.args, launch.memory_bytes
+    model_lines = _measured(_model_lines(launch), launch)
     if memory is None:
-        kv = args.kv_cache_memory_bytes
-        return Budget(None, kv, tuple(lines[:1]))
-    requested = ceil(memory * settings.gpu_memory_utilization)
+        return Budget(None, args.kv_cache_memory_bytes, tuple(model_lines))
+    requested = _requested(launch, memory)
+    run = run_lines(launch, 0)
+    lines = [*model_lines, *_measured(run, launch)]
+    if launch.release.stands_for is not None:
+        lines = [_widened(line) for line in lines]
     if args.kv_cache_memory_bytes is not None:
         pool = Line.certain("kv_cache", args.kv_cache_memory_bytes, "given", "--kv-cache-memory-bytes")
         return Budget(requested, args.kv_cache_memory_bytes, (*lines, pool))
-    low, high = _interval(args, gpu, settings, requested)
+    low, high = _interval(launch, requested)
+    sure = all(line.basis in ("exact", "given") for line in lines) and low == high
     pool = Line(
         "kv_cache",
         requested - total(lines),
         low - sum(line.high for line in lines),
         high - sum(line.low for line in lines),
-        "exact" if all(line.basis in ("exact", "given") for line in lines) and low == high else "modelled",
-        "what is left",
+        "exact" if sure else "modelled",
+        "what is left" if sure else f"what is left; {launch.release.calibration}",
     )
-    return Budget(requested, max(0, pool.bytes), (*lines, pool))
+    first = total(run)
+    most = max((total(run_lines(launch, stage)) for stage in _other_stages(launch)), default=first)
+    least = pool.bytes - max(0, most - first)
+    return Budget(requested, max(0, pool.bytes), (*lines, pool), least_kv_bytes=max(0, least))
 
 
-def _interval(args: EngineArgs, gpu: Gpu | None, settings: Settings, requested: int) -> tuple[int, int]:
-    if args.gpu_memory is not None or gpu is None:
+def _model_lines(launch: Launch) -> list[Line]:
+    """Return what loading takes: parameters, what they become, and what rides along."""
+    args, item = launch.args, launch.settings.item_size
+    lines = weight_lines(launch.model, args, launch.settings)
+    if args.weights is None:
+        lines += allocator_lines(launch)
+    if args.enable_lora:
+        lines.append(lora_line(launch.model, launch.widths(), args, item, launch.layers))
+    if launch.draft is not None:
+        lines.append(draft_line(launch.draft, args, launch.settings))
+    return lines
+
+
+def _measured(lines: list[Line], launch: Launch) -> list[Line]:
+    """Put what was observed on a card of the user's own in the place of what is modelled; what is given stays."""
+    seen = {line.name: line for line in launch.observed}
+    return [line if line.basis == "given" else seen.get(line.name, line) for line in lines]
+
+
+def _widened(line: Line) -> Line:
+    """Return a line of a release that is not known itself: twice the interval of the one in its place."""
+    return replace(line, low=max(0, 2 * line.low - line.bytes), high=2 * line.high - line.bytes)
+
+
+def _other_stages(launch: Launch) -> set[int]:
+    """Return the pipeline stages that differ from the first: one in the middle, and the last."""
+    stages = launch.args.pipeline_parallel_size
+    return {min(1, stages - 1), stages - 1} - {0}
+
+
+def _requested(launch: Launch, memory: int) -> int:
+    share = memory * launch.settings.gpu_memory_utilization
+    return ceil(share) if launch.release.rounds_up else int(share)
+
+
+def _interval(launch: Launch, requested: int) -> tuple[int, int]:
+    if launch.args.gpu_memory is not None or launch.gpu is None:
         return requested, requested
-    share = settings.gpu_memory_utilization
-    return ceil(gpu.memory_low * share), ceil(gpu.memory_high * share)
-
-
-def _given(size: int | None, name: str) -> Line | None:
-    return None if size is None else Line.certain(name, size, "given", f"--{name.replace('_', '-')}")
-
-
-def _weights(model: ModelSpec, args: EngineArgs, settings: Settings) -> Line:
-    given = _given(args.weights, "weights")
-    if given is not None:
-        return given
-    return estimate_weights(model, settings.item_size, args.tensor_parallel_size, args.pipeline_parallel_size)
-
-
-def _activations(model: ModelSpec, args: EngineArgs, settings: Settings) -> Line:
-    """The profile run's peak: logits in float32 with a sampler's copies, or the widest step of the forward pass."""
-    given = _given(args.activations, "activations")
-    if given is not None:
-        return given
-    rows = min(settings.max_num_seqs, settings.max_num_batched_tokens)
-    logits = rows * model.vocab_size * (settings.item_size + 12)
-    width = (model.intermediate_size or 4 * model.hidden_size) // args.tensor_parallel_size
-    forward = settings.max_num_batched_tokens * (4 * model.hidden_size + 3 * width) * settings.item_size
-    size = max(logits, forward)
-    return Line("activations", size, size // 2, 2 * size, "modelled", f"{rows} sequences of logits")
-
-
-def _graphs(args: EngineArgs) -> Line:
-    given = _given(args.cuda_graphs, "cuda_graphs")
-    if given is not None:
-        return given
-    if args.enforce_eager:
-        return Line.certain("cuda_graphs", 0, "exact", "--enforce-eager")
-    return Line("cuda_graphs", 600 * MIB, 200 * MIB, 2 * GIB, "modelled", "captured decode graphs")
+    return _requested(launch, launch.gpu.memory_low), _requested(launch, launch.gpu.memory_high)

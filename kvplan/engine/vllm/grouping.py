@@ -1,4 +1,4 @@
-"""How vLLM 0.33 puts layers into groups that share one pool of block ids.
+"""How vLLM puts layers into groups that share one pool of block ids.
 
 One group where all pages are alike; one mixed group where all layers need the same blocks; packed groups for
 DeepSeek-V4's block-outermost layout; else pages are made equal and layers are split into groups of one size. A block
@@ -21,31 +21,31 @@ class CannotGroup(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Layers that share a block table: their positions and pages, in order."""
+    """Layers that share a block table: their positions and pages, in order, each page once, and the bytes of all."""
 
     layers: tuple[int, ...]
     pages: tuple[Page, ...]
+    distinct: tuple[Page, ...]
+    bytes: int
 
     @property
     def block_size(self) -> int:
         """Tokens a block."""
         return self.pages[0].block_size
 
-    @property
-    def bytes(self) -> int:
-        """The pages of all layers of the group, in bytes."""
-        return sum(page.bytes for page in self.pages)
-
     def blocks(self, length: int, scheduling: Scheduling) -> int:
         """Return the blocks that one request of `length` tokens claims."""
-        return max(blocks_per_request(page, length, scheduling) for page in set(self.pages))
+        return max(blocks_per_request(page, length, scheduling) for page in self.distinct)
 
 
-def group_layers(pages: Sequence[Page], *, packed: bool = False, hybrid: bool = True) -> tuple[Group, ...]:
+def group_layers(
+    pages: Sequence[Page], *, packed: bool = False, hybrid: bool = True, ratio: float = 1.5
+) -> tuple[Group, ...]:
     """Group the pages of all layers of a model; raises CannotGroup where the engine would fail.
 
     `packed`: the layout has the block dimension outermost (DeepSeek-V4). `hybrid`: False treats windows and chunks as
-    whole-length attention, as --disable-hybrid-kv-cache-manager does.
+    whole-length attention, as --disable-hybrid-kv-cache-manager does. `ratio`: buckets of layers whose counts differ
+    by less are padded to the larger (1.5 in 0.33).
     """
     pages = list(pages) if hybrid else _promoted(pages)
     if not pages:
@@ -61,7 +61,7 @@ def group_layers(pages: Sequence[Page], *, packed: bool = False, hybrid: bool = 
         if promoted is None:
             raise CannotGroup("page sizes cannot be made equal: a latent page does not divide the largest page")
         return (_group(list(enumerate(promoted))),)
-    return _split(list(enumerate(unified)))
+    return _split(list(enumerate(unified)), ratio)
 
 
 def bytes_per_block(groups: Sequence[Group]) -> int:
@@ -70,7 +70,9 @@ def bytes_per_block(groups: Sequence[Group]) -> int:
 
 
 def _group(members: Sequence[tuple[int, Page]]) -> Group:
-    return Group(tuple(layer for layer, _ in members), tuple(page for _, page in members))
+    pages = tuple(page for _, page in members)
+    layers, distinct = tuple(layer for layer, _ in members), tuple(dict.fromkeys(pages))
+    return Group(layers, pages, distinct, sum(page.bytes for page in pages))
 
 
 def _mergeable(pages: Sequence[Page]) -> bool:
@@ -78,11 +80,11 @@ def _mergeable(pages: Sequence[Page]) -> bool:
 
     Whole-length pages merge whatever window they were promoted from, as long as there is only one such window.
     """
-    first = pages[0]
-    if first.kind in WHOLE_LENGTH:
-        spans = {page.span for page in pages if page.span}
-        return len(spans) <= 1 and all(replace(page, span=0) == replace(first, span=0) for page in pages)
-    return all(page == first for page in pages)
+    distinct = set(pages)
+    if pages[0].kind in WHOLE_LENGTH:
+        spans = {page.span for page in distinct if page.span}
+        return len(spans) <= 1 and len({replace(page, span=0) for page in distinct}) == 1
+    return len(distinct) == 1
 
 
 def _same_blocks(pages: Sequence[Page]) -> bool:
@@ -153,7 +155,7 @@ def _unified(pages: Sequence[Page]) -> list[Page] | None:
     return found
 
 
-def _split(members: Sequence[tuple[int, Page]]) -> tuple[Group, ...]:
+def _split(members: Sequence[tuple[int, Page]], ratio: float) -> tuple[Group, ...]:
     """Bucket equal pages, then cut each bucket into groups of one size; a short last group wastes pages."""
     buckets: list[list[tuple[int, Page]]] = []
     for page, alike in _alike(members).items():
@@ -165,7 +167,7 @@ def _split(members: Sequence[tuple[int, Page]]) -> tuple[Group, ...]:
             buckets.append(list(alike))
     sizes = [len(bucket) for bucket in buckets]
     # The smallest bucket is the repeating unit of an n:1 pattern; buckets of nearly one size are padded to the largest
-    size = max(sizes) if max(sizes) < min(sizes) * 1.5 else min(sizes)
+    size = max(sizes) if max(sizes) < min(sizes) * ratio else min(sizes)
     groups = []
     for bucket in buckets:
         count = -(-len(bucket) // size)

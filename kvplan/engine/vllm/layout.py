@@ -10,7 +10,7 @@ from typing import assert_never
 from kvplan.engine.vllm.backends import DEFAULT_BLOCK_SIZE, Backend, Want, choose, common_block_size
 from kvplan.engine.vllm.deepseek_v4 import compressed_pages
 from kvplan.engine.vllm.pages import Kind, Page
-from kvplan.engine.vllm.settings import Device, Settings
+from kvplan.engine.vllm.settings import Settings
 from kvplan.engine.vllm.states import WITHOUT_CHECKPOINTS, checkpoint_alignment, exports_checkpoint, state_parts
 from kvplan.model.spec import (
     Cache,
@@ -66,7 +66,7 @@ class _Rank:
 
     model: ModelSpec
     settings: Settings
-    device: Device
+    capability: tuple[int, int]
     tp: int
     kv_dtype: str
     user_block_size: int | None
@@ -85,19 +85,19 @@ class _Rank:
 def lay_out(
     model: ModelSpec,
     settings: Settings,
-    device: Device,
+    capability: tuple[int, int],
     tp: int,
     *,
     draft: Sequence[Layer] = (),
     block_size: int | None = None,
     dcp: int = 1,
 ) -> Layout:
-    """Return the pages of one rank, a draft's layers after the model's own.
+    """Return the pages of one rank on a card of this compute capability, a draft's layers after the model's own.
 
     Raises Refused where the engine finds no backend or no block size.
     """
     kv_dtype = "auto" if model.architecture in FALCON else settings.kv_dtype
-    rank = _Rank(model, settings, device, tp, kv_dtype, block_size, dcp)
+    rank = _Rank(model, settings, capability, tp, kv_dtype, block_size, dcp)
     layers = [*model.shape.layers, *draft]
     unquantised = _boundary(rank)
     ranks = [replace(rank, kv_dtype="auto") if i in unquantised else rank for i in range(len(layers))]
@@ -126,7 +126,7 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
     """Return the backends whose kernels read this cache; none for states and shared layers."""
     shape = rank.model.shape
     base = Want(
-        capability=rank.device.capability,
+        capability=rank.capability,
         head_dim=shape.head_dim,
         kv_dtype=rank.kv_dtype,
         sinks=shape.sinks,
@@ -205,7 +205,7 @@ def _align_boundary(rank: _Rank, backends: Sequence[Backend], tokens: int) -> in
     """
     shape = rank.model.shape
     names = {backend.name for backend in backends}
-    if rank.device.capability[0] == 10 and {"FLASHINFER", "TURBOQUANT"} <= names:
+    if rank.capability[0] == 10 and {"FLASHINFER", "TURBOQUANT"} <= names:
         raise Refused(
             "no_attention_backend",
             f"KV dtype {rank.kv_dtype}: FlashInfer, which reads the unquantised first and last layers on this card,"
@@ -242,9 +242,9 @@ def _align_states(rank: _Rank, layers: Sequence[Layer], backends: Sequence[Backe
     if not states:
         return _Align(tokens, tokens, None, 0)
     saving = settings.prefix_caching
-    exporting = saving and rank.model.architecture not in WITHOUT_CHECKPOINTS
-    grid = checkpoint_alignment(states, rank.device.capability, settings.dtype) if exporting else None
-    saves = exporting and exports_checkpoint(states, rank.device.capability, settings.dtype)
+    exporting = saving and settings.state_checkpoints and rank.model.architecture not in WITHOUT_CHECKPOINTS
+    grid = checkpoint_alignment(states, rank.capability, settings.dtype) if exporting else None
+    saves = exporting and exports_checkpoint(states, rank.capability, settings.dtype)
     resident = (2 + saves if saving else 1) + settings.speculative_tokens
     if not backends:
         return _Align(tokens, tokens if saving else settings.max_model_len, None, resident)
@@ -252,7 +252,7 @@ def _align_states(rank: _Rank, layers: Sequence[Layer], backends: Sequence[Backe
     token = _token_bytes_of_model(rank)
     step = max(min(backends[0].blocks), tokens)
     if rank.model.shape.mla_dims is not None:
-        step = max(step, 128)  # MLA decode kernels want whole 128-token runs of kernel blocks
+        step = max(step, settings.mla_state_alignment)
     step = lcm(step, grid or 1)
     grown = step * -(-page // (step * token))
     unit = lcm(*(min(backend.blocks) for backend in backends))
@@ -368,8 +368,8 @@ def _latent_bytes(rank: _Rank, latent: Latent) -> int:
     if rank.kv_dtype in ("auto", "bfloat16", "float16"):
         return width * rank.item
     sparse = _sparse(rank, latent)
-    if sparse and rank.kv_dtype == "fp8" and rank.device.capability[0] == 9:
+    if sparse and rank.kv_dtype == "fp8" and rank.capability[0] == 9:
         return _PACKED_LATENT["fp8_ds_mla"]  # FlashMLA's sparse kernel packs any fp8 request
-    if sparse and rank.device.capability[0] == 12:
+    if sparse and rank.capability[0] == 12:
         return _PACKED_LATENT["fp8_ds_mla"]
     return width

@@ -74,10 +74,16 @@ def served_as(architecture: str) -> str | None:
 
 def _architecture(asked: Asked) -> Refused | None:
     name, names = asked.model.architecture, registry()
-    if served_as(name) is not None:
+    first, last = names["since"].get(name), names["removed"].get(name)
+    if first is not None and asked.release.is_before(first):
+        return Refused(
+            "architecture_unsupported",
+            f"vLLM {asked.release.version} does not serve {name}: {first} is the first that does",
+            f"vLLM {first} or later",
+        )
+    if served_as(name) is not None or (last is not None and not asked.release.is_after(last)):
         return None
-    if name in names["removed"]:
-        last = names["removed"][name]
+    if last is not None:
         return Refused("architecture_removed", f"vLLM served {name} up to {last} and dropped it", f"vLLM {last}")
     if name in names["plugin"]:
         return Refused("architecture_plugin", f"vLLM serves {name} only with a plugin installed beside it")
@@ -111,6 +117,17 @@ def _length(asked: Asked) -> Refused | None:
     )
 
 
+def _batch(asked: Asked) -> Refused | None:
+    tokens, sequences = asked.settings.max_num_batched_tokens, asked.settings.max_num_seqs
+    if tokens >= sequences:
+        return None
+    return Refused(
+        "batch_below_sequences",
+        f"a batch of {tokens} tokens has no room for --max-num-seqs {sequences}",
+        f"--max-num-batched-tokens {sequences} or more",
+    )
+
+
 def _kv_dtype(asked: Asked) -> Refused | None:
     name, known = asked.args.kv_cache_dtype, asked.release.kv_cache_dtypes
     if name not in known:
@@ -120,7 +137,7 @@ def _kv_dtype(asked: Asked) -> Refused | None:
             "kv_cache_dtype_unsupported",
             f"--kv-cache-dtype {name} does not match the model's dtype {asked.settings.dtype}",
         )
-    compressed = any(isinstance(cache, CompressedLatent) for cache in asked.model.shape.caches())
+    compressed = any(isinstance(cache, CompressedLatent) for cache in asked.model.shape.distinct())
     if compressed and asked.settings.kv_dtype != "fp8_ds_mla":
         return Refused(
             "kv_cache_dtype_unsupported", f"DeepSeek-V4 keeps its cache in fp8 only, not {asked.settings.kv_dtype}"
@@ -141,7 +158,7 @@ def _query_heads(asked: Asked) -> Refused | None:
 
 def _kv_heads(asked: Asked) -> Refused | None:
     tp = asked.tp
-    for cache in asked.model.shape.caches():
+    for cache in asked.model.shape.distinct():
         if not isinstance(cache, Full | Window | Chunked | Cross):
             continue
         heads = cache.kv_heads
@@ -163,7 +180,7 @@ def _rejected(asked: Asked) -> Refused | None:
 
 
 def _states(asked: Asked) -> Refused | None:
-    for cache in asked.model.shape.caches():
+    for cache in asked.model.shape.distinct():
         if isinstance(cache, State):
             mixer = cache.mixer
             if isinstance(mixer, Mamba2) and mixer.heads * mixer.head_dim != mixer.inner:
@@ -240,7 +257,7 @@ def _context_parallel(asked: Asked) -> Refused | None:
         return None
     if tp % dcp:
         return Refused("context_parallel_unsupported", f"tensor parallel size {tp} does not divide by {dcp}")
-    caches = list(shape.caches())
+    caches = list(shape.distinct())
     if any(isinstance(cache, Window | Chunked | CompressedLatent) for cache in caches):
         return Refused("context_parallel_unsupported", "sliding windows and chunks are not spread over ranks by vLLM")
     if any(isinstance(cache, Latent) for cache in caches):
@@ -255,7 +272,7 @@ def _context_parallel(asked: Asked) -> Refused | None:
 
 
 def _compressed(asked: Asked) -> Refused | None:
-    for cache in asked.model.shape.caches():
+    for cache in asked.model.shape.distinct():
         if isinstance(cache, CompressedLatent) and (
             cache.ratio not in RATIOS or (cache.head_dim, cache.rope_dim) != (512, 64)
         ):
@@ -275,6 +292,7 @@ _RULES: tuple[Rule, ...] = (
     _quantization,
     _kv_dtype,
     _length,
+    _batch,
     _query_heads,
     _kv_heads,
     _rejected,

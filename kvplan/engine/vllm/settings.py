@@ -1,12 +1,13 @@
 """What vLLM makes of the flags on this card: lengths, batch sizes, dtypes and modes, each default with its rule.
 
-Source: the engine's argument defaults (release 0.33), which depend on the card's memory and name, on server or offline use
-(here: `vllm serve`), and on the model.
+Source: the engine's argument defaults by release, which depend on the card's memory and name, on server or offline use
+and on the model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.vllm.releases import Release
@@ -16,26 +17,40 @@ from kvplan.units import GIB
 
 _ITEM = {"bfloat16": 2, "float16": 2, "float32": 4}
 _POOLING = (
-    "ForSequenceClassification", "ForTokenClassification", "RewardModel", "ForProcessRewardModel", "ForRanking", "ForRetrieval",
-    "EmbeddingModel", "EmbedModel", "Model",
+    "ForSequenceClassification", "ForTokenClassification", "RewardModel", "ForProcessRewardModel", "ForRanking",
+    "ForRetrieval", "EmbeddingModel", "EmbedModel", "Model",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The card as the engine sees it; without a card, a Hopper one of 80 GiB stands in and `assumed` says so."""
+    """The card as the engine sees it; without a card, a Hopper one of 80 GiB stands in and `assumed` says so.
+
+    `multiprocessors` and `l2_mib` are None where the catalogue does not know them.
+    """
 
     name: str
     capability: tuple[int, int]
     memory_bytes: int
     assumed: bool
+    multiprocessors: int | None = None
+    l2_mib: float | None = None
+    unified_memory: bool = False
 
     @classmethod
     def of(cls, gpu: Gpu | None) -> Device:
         """Return the device of a profile; cards without a CUDA capability are planned by Hopper's backend rules."""
         if gpu is None:
             return cls("", (9, 0), 80 * GIB, assumed=True)
-        return cls(gpu.driver_name, gpu.compute_capability or (9, 0), gpu.memory_bytes, gpu.compute_capability is None)
+        return cls(
+            gpu.driver_name,
+            gpu.compute_capability or (9, 0),
+            gpu.memory_bytes,
+            gpu.compute_capability is None,
+            gpu.sm_count,
+            gpu.l2_mib,
+            gpu.unified_memory,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +69,11 @@ class Settings:
     kv_dtype: str
     speculative_tokens: int
     assumed: tuple[str, ...]
+    runner_v2: bool = True
+    in_flight: Literal["one_batch", "concurrent_batches"] = "concurrent_batches"
+    mla_block: int | None = None
+    state_checkpoints: bool = True
+    mla_state_alignment: int = 128
 
     @property
     def item_size(self) -> int:
@@ -61,18 +81,24 @@ class Settings:
         return _ITEM[self.dtype]
 
     def in_flight_tokens(self, stages: int) -> int:
-        """Tokens scheduled but not settled: a batch a pipeline stage, and one more under asynchronous scheduling."""
-        return (stages + self.async_scheduling) * self.max_num_batched_tokens
+        """Tokens scheduled but not settled: a batch a pipeline stage, and one more under asynchronous scheduling.
+
+        The first runner schedules a step ahead on one stage only; releases before 0.26 count one batch in any case.
+        """
+        if self.in_flight == "one_batch":
+            return self.max_num_batched_tokens
+        ahead = self.async_scheduling and (self.runner_v2 or stages == 1)
+        return (stages + ahead) * self.max_num_batched_tokens
 
 
 def resolve(model: ModelSpec, args: EngineArgs, device: Device, release: Release) -> Settings:
-    """Apply the engine's defaults. Refusals are decided elsewhere: this never raises for a value that it can carry on."""
+    """Apply the engine's defaults. Refusals are decided elsewhere: this never raises for a value it can carry on."""
     tier = release.tier(device.name, device.memory_bytes, device.capability)
     pooling = is_pooling(model)
     attention_free = model.shape.heads == 0
     derived = derived_length(model.length)
     length = args.max_model_len if isinstance(args.max_model_len, int) else derived
-    batched = args.max_num_batched_tokens or tier.max_num_batched_tokens
+    batched = args.max_num_batched_tokens or tier.batched_tokens[args.usage]
     sequences = args.max_num_seqs or tier.max_num_seqs
     if args.max_num_batched_tokens is None:
         batched = min(batched, sequences * length)
@@ -83,18 +109,25 @@ def resolve(model: ModelSpec, args: EngineArgs, device: Device, release: Release
         auto_length=args.max_model_len == "auto",
         max_num_batched_tokens=batched,
         max_num_seqs=sequences,
-        async_scheduling=(not pooling) if args.async_scheduling is None else args.async_scheduling,
+        async_scheduling=(
+            release.async_scheduling and not pooling if args.async_scheduling is None else args.async_scheduling
+        ),
         prefix_caching=(
-            _prefix_caching(model, attention_free=attention_free)
+            _prefix_caching(model, release, attention_free=attention_free)
             if args.enable_prefix_caching is None
             else args.enable_prefix_caching
         ),
-        hybrid_manager=not args.disable_hybrid_kv_cache_manager,
+        hybrid_manager=release.hybrid_manager and not args.disable_hybrid_kv_cache_manager,
         gpu_memory_utilization=args.gpu_memory_utilization or release.gpu_memory_utilization,
         dtype=_dtype(model, args, device, pooling=pooling),
         kv_dtype=resolve_kv_dtype(model, args.kv_cache_dtype, device),
         speculative_tokens=args.speculative_tokens,
         assumed=tuple(name for name in _DEFAULTED if getattr(args, name) is None),
+        runner_v2=runs_v2(model, args, release),
+        in_flight=release.in_flight,
+        state_checkpoints=release.state_checkpoints,
+        mla_state_alignment=release.mla_state_alignment,
+        mla_block=release.mla_block.get(str(device.capability[0])) if _dense_latent(model) else None,
     )
 
 
@@ -109,12 +142,37 @@ def is_pooling(model: ModelSpec) -> bool:
     return model.shape.kind == "encoder" or model.architecture.endswith(_POOLING)
 
 
-def _prefix_caching(model: ModelSpec, *, attention_free: bool) -> bool:
+def _prefix_caching(model: ModelSpec, release: Release, *, attention_free: bool) -> bool:
     """On for generating decoders and hybrids; off for attention-free, encoder-decoder and hybrid pooling models."""
     if attention_free or model.shape.kind != "decoder":
         return False
-    hybrid = any(isinstance(cache, State) for cache in model.shape.caches())
-    return not (hybrid and is_pooling(model))
+    return not _hybrid(model) or (release.hybrid_prefix_caching and not is_pooling(model))
+
+
+def _hybrid(model: ModelSpec) -> bool:
+    return any(isinstance(cache, State) for cache in model.shape.distinct())
+
+
+def _dense_latent(model: ModelSpec) -> bool:
+    caches = list(model.shape.distinct())
+    return any(isinstance(c, Latent) for c in caches) and not any(isinstance(c, Indexer) for c in caches)
+
+
+def runs_v2(model: ModelSpec, args: EngineArgs, release: Release) -> bool:
+    """Say whether the release runs this model on the second model runner, unless told otherwise."""
+    listed = model.architecture in release.runner_v2_listed
+    quantised = model.quantization is not None or args.quantization is not None
+    if release.runner_v2 == "none" or (is_pooling(model) and release.runner_v2 != "all"):
+        return False
+    match release.runner_v2:
+        case "all":
+            return True
+        case "listed_unquantised":
+            return listed and not quantised and not model.num_experts
+        case "listed":
+            return listed
+        case "listed_or_dense":
+            return listed or not (model.num_experts or _hybrid(model) or model.shape.heads == 0)
 
 
 def _dtype(model: ModelSpec, args: EngineArgs, device: Device, *, pooling: bool) -> str:
@@ -137,7 +195,7 @@ def resolve_kv_dtype(model: ModelSpec, asked: str, device: Device) -> str:
             found = {"fp8": "fp8_e4m3"}.get(declared, declared)
         elif method == "compressed-tensors":
             found = "fp8"
-    caches = list(model.shape.caches())
+    caches = list(model.shape.distinct())
     if any(isinstance(cache, CompressedLatent) for cache in caches):
         return "fp8_ds_mla" if found == "auto" or found.startswith("fp8") else found
     if any(isinstance(cache, Indexer) for cache in caches) and any(isinstance(cache, Latent) for cache in caches):
@@ -157,7 +215,7 @@ def derived_length(length: Length) -> int:
     limit = longest_length(length)
     if "longrope" in length.rope_types and length.original is not None:
         return length.original
-    return int(limit)
+    return max(1, int(limit))
 
 
 def longest_length(length: Length) -> float:

@@ -1,0 +1,57 @@
+"""What a plan says beside its verdict: what was assumed, and what may still go wrong."""
+
+from __future__ import annotations
+
+from kvplan.engine.vllm.launch import Launch
+from kvplan.engine.vllm.room import later_warning
+from kvplan.model.quantization import missing_quantization
+from kvplan.planner import Budget, Note
+
+
+def warnings_of(launch: Launch, budget: Budget) -> list[Note]:
+    """Return the warnings of a launch, the release and the card first."""
+    model, gpu = launch.model, launch.gpu
+    found = [note for note in (_release(launch), later_warning(launch, budget)) if note is not None]
+    if gpu is not None and launch.device.assumed:
+        found.append(
+            Note(
+                "backend_assumed",
+                f"kvplan knows no attention backends of {gpu.label}: Hopper's block sizes are assumed",
+            )
+        )
+    named = missing_quantization(model)
+    if named is not None:
+        found.append(
+            Note(
+                "quantization_missing",
+                f"the name says {named}, but no quantization section was found: weights and KV dtype may be smaller",
+                "hf_quant_config.json belongs beside config.json",
+            )
+        )
+    if gpu is not None and gpu.assumed_among:
+        among = ", ".join(gpu.assumed_among)
+        found.append(Note("gpu_assumed", f"several cards answer to that name; {gpu.name} is assumed", among))
+    found += [
+        Note("field_assumed", f"{a.name} is not in the config: {a.value} is assumed", a.source) for a in model.assumed
+    ]
+    if launch.args.kv_cache_memory_bytes is not None and budget.requested_bytes is not None:
+        others = sum(line.bytes for line in budget.lines if line.name != "kv_cache")
+        if others > budget.requested_bytes:
+            found.append(
+                Note(
+                    "weights_exceed_memory",
+                    "the weights and what goes with them would not fit the card beside this pool",
+                )
+            )
+    return found
+
+
+def _release(launch: Launch) -> Note | None:
+    release = launch.release
+    if release.stands_for is None:
+        return None
+    return Note(
+        "release_assumed",
+        f"kvplan does not know vLLM {release.stands_for[:40]}: it is planned as {release.version}",
+        "the intervals are twice as wide",
+    )
