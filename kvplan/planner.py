@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kvplan.engine.args import EngineArgs, engine_args
 from kvplan.engine.registry import find_engine
-from kvplan.errors import UsageError
+from kvplan.errors import UnknownArchitecture, UsageError
 from kvplan.hardware import Gpu, parse_gpu
 from kvplan.ledger import Line
+from kvplan.model.quantization import missing_quantization
 from kvplan.model.read import read_model
 from kvplan.model.spec import ModelSpec
 from kvplan.sources import load
@@ -39,6 +40,15 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """One pool of an engine that keeps several: tokens or slots, and the bytes of one where that is a constant."""
+
+    name: str
+    size: int
+    item_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class KvFacts:
     """The pool in figures, per rank; None is what is not known (no card) or no constant (bytes a token of a hybrid)."""
 
@@ -53,15 +63,21 @@ class KvFacts:
     max_running_requests: int | None
     sequence_bytes: int | None
     groups: tuple[GroupFacts, ...]
+    pools: tuple[PoolFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How one rank's memory is split; `requested_bytes` is what the engine may use, `kv_bytes` what is left for KV."""
+    """How one rank's memory is split; `requested_bytes` is what the engine may use, `kv_bytes` what is left for KV.
+
+    The rank is the one that prints: the first of a pipeline. `least_kv_bytes` is the pool of the stage that has least,
+    which sets the block count; None where it is not known.
+    """
 
     requested_bytes: int | None
     kv_bytes: int | None
     lines: tuple[Line, ...]
+    least_kv_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +121,39 @@ def plan(
     engine: str = "vllm",
     gpu: str | Gpu | None = None,
     revision: str | None = None,
+    local: bool = False,
     **args: Any,
 ) -> Plan:
     """Plan a deployment: `plan("meta-llama/Llama-3.1-8B", gpu="h100", max_model_len=8192)`.
 
     `engine` is `name` or `name@release`; `gpu` is a card's name, alias, label or instance type, with or without xN;
     `args` are the engine's own flags in snake_case (`tensor_parallel_size`, `kv_cache_dtype`, …) and kvplan's
-    (`gpu_memory`, `weights`, …), sizes as bytes or as text with a unit. Returns a refused Plan, with reasons, where
-    the engine would not start; raises a KvplanError where kvplan cannot answer.
+    (`gpu_memory`, `weights`, …), sizes as bytes or as text with a unit. `local` reads what was observed on cards of
+    one's own (`kvplan audit --save`), and the lines that come from it say so. Returns a refused Plan, with reasons,
+    where the engine would not start; raises a KvplanError where kvplan cannot answer.
     """
-    checked = engine_args(args)
+    planner = find_engine(engine)
+    checked = engine_args(args, engine.partition("@")[0])
     spec = model if isinstance(model, ModelSpec) else load_model(model, revision=revision)
+    check_quantization(spec, checked)
     card, count = _cards(gpu, checked)
-    return find_engine(engine)(spec, checked, card, count, _draft(checked))
+    told: tuple[Note, ...] = ()
+    if local and card is not None:
+        from kvplan.verify.saved import observed_card  # noqa: PLC0415  # most plans ask for none
+
+        card, told = observed_card(card)
+    made = find_engine(engine, local=local)(spec, checked, card, count, read_draft(checked))
+    return replace(made, warnings=(*made.warnings, *told)) if told else made
+
+
+def check_quantization(spec: ModelSpec, args: EngineArgs) -> None:
+    """Raise InvalidConfig where the KV dtype hangs on a quantization file that is missing."""
+    named = missing_quantization(spec)
+    if named is not None and args.kv_cache_dtype == "auto":
+        raise UnknownArchitecture(
+            f"{spec.id}: the name says {named}, but no quantization section was found, which decides the KV dtype",
+            "put hf_quant_config.json beside config.json, or name the --kv-cache-dtype",
+        )
 
 
 def _cards(gpu: str | Gpu | None, args: EngineArgs) -> tuple[Gpu | None, int]:
@@ -133,8 +169,10 @@ def _cards(gpu: str | Gpu | None, args: EngineArgs) -> tuple[Gpu | None, int]:
     return card, needed
 
 
-def _draft(args: EngineArgs) -> ModelSpec | None:
+def read_draft(args: EngineArgs) -> ModelSpec | None:
     """Read the draft model that --speculative-config names; None where the method needs none."""
+    if args.sglang.speculative_draft_model_path is not None:
+        return load_model(args.sglang.speculative_draft_model_path)
     section = args.speculative_config or {}
     name, method = section.get("model"), section.get("method")
     if not isinstance(name, str) or not name or method in _WITHOUT_DRAFT or name in _WITHOUT_DRAFT:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kvplan.config import Config
+
 
 class _Object(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -74,6 +76,14 @@ class Group(_Object):
     blocks_per_request: int
 
 
+class PoolObject(_Object):
+    """One pool of an engine that keeps several: whole-length tokens, window tokens, state slots."""
+
+    name: str
+    size: int = Field(description="tokens or slots")
+    item_bytes: int | None = Field(description="of one token or slot over its layers; null where it is no constant")
+
+
 class Kv(_Object):
     """The pool, per rank; figures that are not known are null."""
 
@@ -88,6 +98,7 @@ class Kv(_Object):
     max_running_requests: int | None
     sequence_bytes: int | None = Field(description="what one request of max_model_len holds")
     groups: list[Group]
+    pools: list[PoolObject] = Field(description="the pools by name, where the engine keeps several")
 
 
 class Remark(_Object):
@@ -113,4 +124,329 @@ class Size(_Object):
     warnings: list[Remark]
 
 
-SCHEMAS: dict[str, type[BaseModel]] = {"size": Size}
+class Replica(_Object):
+    """One scheduler of a running server; null is what it does not expose."""
+
+    replica: str
+    running: float | None
+    waiting: float | None
+    deferred: float | None = Field(description="of those waiting, the ones that wait for something else than room")
+    usage: float | None = Field(description="share of the pool in use, 0 to 1")
+
+
+class Rates(_Object):
+    """What happened between two snapshots, or since the server's start; null is what is not known."""
+
+    since: Literal["start", "first snapshot"]
+    seconds: float | None
+    restarted: bool = Field(description="counters went back between the snapshots")
+    preemptions: float | None
+    finished: float | None
+    preemptions_a_minute: float | None
+    preemptions_a_request: float | None
+    hit_rate: float | None
+    queried_tokens: float | None
+    queue_seconds: float | None = Field(description="mean seconds in the queue")
+
+
+class Observation(_Object):
+    """A finding with the figures behind it."""
+
+    code: str
+    message: str
+    evidence: list[str]
+    hint: str
+
+
+class Metrics(_Object):
+    """`kvplan audit --metrics … --format json`."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    engine: str
+    model: str | None
+    pool_tokens: int | None
+    prefix_caching: bool | None
+    replicas: list[Replica]
+    flow: Rates
+    verdict: str = Field(description="the first finding's code, on the hottest replica")
+    findings: list[Observation]
+    metrics: dict[str, str] = Field(description="which metric each figure was read from")
+    missing: list[str]
+
+
+class FitOption(_Object):
+    """One way to run the model: data-parallel copies of an engine, each over tensor-parallel GPUs."""
+
+    gpus: int
+    tensor_parallel_size: int
+    data_parallel_size: int
+    kv_cache_dtype: str
+    meets: bool
+    requests: float | None = Field(description="of the wished context at once, over all copies; null where unbounded")
+    max_running_requests: int | None = Field(description="over all copies")
+    tokens: int | None = Field(description="over all copies")
+    longest_model_len: int | None
+    left_bytes_per_rank: int | None = Field(description="of the pool, free under the wished load; negative: lacking")
+    cost_per_hour: float | None
+    flags: dict[str, Any] = Field(description="what one copy is started with, by vLLM's names")
+    command: str
+    reasons: list[Remark]
+
+
+class FitAnswer(_Object):
+    """One card under one engine."""
+
+    engine: str
+    gpu: str
+    memory_bytes: int
+    options: list[FitOption] = Field(description="the fewest GPUs for each KV dtype, best first")
+    splits: list[FitOption] = Field(description="all splits of the best option's GPUs that start")
+    closest: FitOption | None = Field(description="what came nearest, where nothing meets the wish")
+
+
+class FitRefused(Remark):
+    """Tensor-parallel sizes that the model does not allow."""
+
+    engine: str
+    tensor_parallel_sizes: list[int]
+
+
+class Wish(_Object):
+    """The load that was asked for."""
+
+    concurrency: int
+    context: int
+    max_gpus: int
+
+
+class FitModel(_Object):
+    """The checkpoint."""
+
+    id: str
+    architecture: str
+
+
+class Fit(_Object):
+    """`kvplan fit MODEL --format json`."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    model: FitModel
+    wish: Wish
+    currency: str | None
+    verdict: Literal["fits", "refused"]
+    found: list[FitAnswer] = Field(description="the cards that hold the load, best first")
+    failed: list[FitAnswer] = Field(description="those that do not, nearest first")
+    refused: list[FitRefused]
+    unpriced: int = Field(description="cards that were left out, because the price file has none for them")
+
+
+class FlagChange(_Object):
+    """A flag before and after."""
+
+    name: str
+    flag: str
+    before: Any
+    after: Any
+
+
+class Remedy(_Object):
+    """Changes made together, and the pool that they give."""
+
+    changes: list[FlagChange]
+    verdict: Literal["fits", "refused"]
+    lacking_bytes: int | None = Field(description="of one GPU for one request; null where memory is not lacking")
+    kv: Kv
+
+
+class Limits(_Object):
+    """The largest values that fit with the rest as it stands; 0 where none does, null where nothing bounds them."""
+
+    max_model_len: int | None
+    max_num_seqs: int | None
+
+
+class Repair(_Object):
+    """What `--fit` adds: the cheapest change that makes the deployment fit."""
+
+    order: list[str] = Field(description="the flags that may change, cheapest first")
+    needed: bool
+    change: Remedy | None
+    single: list[Remedy] = Field(description="every change of one flag that does")
+    closest: Remedy | None
+    limits: Limits
+
+
+class SizeFit(Size):
+    """`kvplan size MODEL --fit --format json`."""
+
+    fit: Repair
+
+
+class DeploymentObject(_Object):
+    """One engine as a manifest deploys it."""
+
+    file: str
+    line: int = Field(description="1-based")
+    column: int = Field(description="1-based")
+    kind: str = Field(description="of the manifest, as k8s/Deployment")
+    where: str = Field(description="its name within the file")
+    role: str | None = Field(description="prefill or decode, where they are apart")
+    engine: str
+    release: str | None = Field(description="the engine's, as the image or the settings state it")
+    model: str | None = Field(description="as written, after variables are resolved")
+    model_source: str | None = Field(description="hf, path, pvc, s3 and so on")
+    served_model_name: str | None
+    args: dict[str, Any] = Field(description="by snake_case name; a value that is not resolved as it is written")
+    gpu: str | None = Field(description="the card's name in the catalogue")
+    gpus_per_pod: int | None
+    nodes: int | None = Field(description="pods, or machines, that run one copy")
+    replicas: int | None
+    unresolved: list[str] = Field(description="variables without a value; model, where nobody can tell which it is")
+    confidence: Literal["exact", "partial", "heuristic"]
+    not_planned: str | None = Field(description="why there is no plan: engine, model, or in words")
+    plan: Size | None
+
+
+class FindingObject(_Object):
+    """What a rule found."""
+
+    rule: str
+    name: str
+    severity: Literal["error", "warning", "note"]
+    confidence: Literal["high", "medium", "low"]
+    file: str
+    line: int
+    column: int
+    deployment: str = Field(description="the deployment's name within the file")
+    message: str
+    fix: str = Field(description="the cheapest change that mends it; empty where there is none")
+
+
+class ErrorObject(_Object):
+    """A file, or a part of one, that cannot be read."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+
+class Check(_Object):
+    """`kvplan check --format json`."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    deployments: list[DeploymentObject]
+    findings: list[FindingObject]
+    errors: list[ErrorObject]
+
+
+class VerifyModel(_Object):
+    """The model that was verified."""
+
+    id: str
+    architecture: str
+
+
+class VerifyEngine(_Object):
+    """The engine whose plan was carried out."""
+
+    name: str
+    version: str
+    args: dict[str, Any]
+
+
+class VerifyCard(_Object):
+    """The card, as its driver describes it; in a rehearsal the interpreter."""
+
+    name: str
+    chip: str = Field(description="sm_90, gfx942, interpreter")
+    memory_bytes: int
+    planned_as: str | None = Field(description="the card of the catalogue whose profile the plan is by")
+    software: str
+
+
+class VerifyLine(_Object):
+    """One line of the ledger, predicted beside measured, in bytes of one rank."""
+
+    name: str
+    predicted_bytes: int
+    measured_bytes: int
+    basis: Literal["exact", "measured", "modelled", "given"] = Field(description="given: held, not measured")
+    tolerance: int | None = Field(description="bytes; null where nothing is compared")
+    ok: bool
+
+
+class Numerics(_Object):
+    """Sampled output rows against float64."""
+
+    worst_row: float = Field(description="relative error of the worst (request, head) row")
+    bound: float
+    dtype: str
+
+
+class VerifyStep(_Object):
+    """One decode step of all layers: what the measured bandwidth allows, and what it took."""
+
+    requests: int
+    longest: int
+    read_bytes: int
+    predicted_s: float
+    measured_s: float
+    spread_s: float
+    read_bandwidth: float = Field(description="bytes per second")
+    copy_bandwidth: float
+
+
+class _VerifyResult(_Object):
+    blocks: int
+    lines: list[VerifyLine]
+    numerics: Numerics | None = Field(description="null where the kernels decode no layer")
+    step: VerifyStep | None = Field(description="the planned requests at once")
+    long_step: VerifyStep | None = Field(description="one request of the longest length")
+    remaining_bytes: int
+    undecodable: list[str] = Field(description="caches that were filled and read back, but not decoded")
+
+
+_VerifyVerdict = Literal["confirmed", "memory confirmed", "not confirmed", "rehearsed"]
+
+
+class VerifyRank(_VerifyResult):
+    """What one rank found."""
+
+    rank: int
+    verdict: _VerifyVerdict
+
+
+class Released(_Object):
+    """How the card was left."""
+
+    ended: bool = Field(description="whether the child process is gone")
+    left_bytes: int | None = Field(description="in use beyond the baseline; null where no tool says")
+
+
+class Verify(_VerifyResult):
+    """`kvplan verify --format json`; the figures are those of the rank that decides."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    rehearsal: bool
+    quick: bool
+    verdict: _VerifyVerdict
+    reason: str = Field(description="the figure that decides, in words")
+    model: VerifyModel
+    engine: VerifyEngine
+    gpu: VerifyCard
+    ranks: list[VerifyRank]
+    of_ranks: int = Field(description="ranks that the deployment has: TP x PP")
+    released: Released
+    notes: list[str]
+
+
+SCHEMAS: dict[str, type[BaseModel]] = {
+    "size": Size,
+    "config": Config,
+    "check": Check,
+    "size-fit": SizeFit,
+    "fit": Fit,
+    "metrics": Metrics,
+    "verify": Verify,
+}

@@ -1,8 +1,8 @@
-"""EngineArgs: the flags that move memory, under the engine's own names, checked once for every door.
+"""EngineArgs: the flags that move memory, read under the engine's own names, checked once for every door.
 
-The command line, `kvplan.plan(...)` and manifests all come through `engine_args`: it knows the short names, reads
-sizes with units and refuses what it does not know. A value of None means "not given": the engine's own default
-applies.
+The command line, `kvplan.plan(...)` and manifests all come through `engine_args`: it knows the engine's names and the
+short ones, reads sizes with units and refuses what it does not know; a flag of another engine is refused with the name
+that this engine uses. A value of None means "not given": the engine's own default applies.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from kvplan.engine.names import NAMES, SWITCHES, elsewhere, field_of
+from kvplan.engine.sglang.flags import NO_SGLANG_FLAGS, SglangFlags
+from kvplan.engine.tensorrt_llm.flags import NO_TENSORRT_LLM_FLAGS, TensorRtLlmFlags
 from kvplan.errors import UsageError, near
 from kvplan.units import parse_bytes
 
@@ -23,7 +26,11 @@ MAX_SPECULATIVE = 1024
 
 @dataclass(frozen=True, slots=True)
 class EngineArgs:
-    """What a serve command may say about memory. Sizes are bytes, lengths tokens."""
+    """What a serve command may say about memory. Sizes are bytes, lengths tokens.
+
+    A field has vLLM's name; kvplan.engine.names says what the others call it (--max-model-len is --context-length
+    there). What no other engine has is in a record of that engine.
+    """
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
@@ -47,12 +54,22 @@ class EngineArgs:
     speculative_config: Mapping[str, Any] | None = None
     mamba_cache_dtype: str = "auto"
     mamba_ssm_cache_dtype: str = "auto"
+    enable_lora: bool = False
+    max_loras: int = 1
+    max_lora_rank: int = 16
+    # Which defaults apply, those of a server or of the engine's offline class; a first start, with nothing compiled yet
+    usage: Literal["server", "offline"] = "server"
+    cold: bool = False
     # What the user knows better than any profile.
     gpu_memory: int | None = None
     weights: int | None = None
     activations: int | None = None
     cuda_graphs: int | None = None
     non_torch: int | None = None
+    free_before_load: int | None = None
+    free_after_load: int | None = None
+    sglang: SglangFlags = NO_SGLANG_FLAGS
+    tensorrt_llm: TensorRtLlmFlags = NO_TENSORRT_LLM_FLAGS
 
     def given(self) -> dict[str, Any]:
         """Return the values that differ from "not given", by name."""
@@ -69,75 +86,99 @@ class EngineArgs:
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
 
 
-ALIASES = {
-    "tp": "tensor_parallel_size",
-    "tp_size": "tensor_parallel_size",
-    "pp": "pipeline_parallel_size",
-    "pp_size": "pipeline_parallel_size",
-    "dp": "data_parallel_size",
-    "dp_size": "data_parallel_size",
-    "dcp": "decode_context_parallel_size",
-    "gpu_util": "gpu_memory_utilization",
-    "kv_cache_memory": "kv_cache_memory_bytes",
-    "context_length": "max_model_len",
-}
 _COUNTS = frozenset({
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "decode_context_parallel_size",
-    "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks_override", "block_size",
+    "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks_override", "block_size", "max_loras", "max_lora_rank",
+    "max_total_tokens", "max_prefill_tokens", "max_mamba_cache_size", "ep_size", "attn_dp_size",
+    "cuda_graph_max_bs_decode", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
+    "max_tokens", "moe_expert_parallel_size",
 })  # fmt: skip
-_SIZES = frozenset({"kv_cache_memory_bytes", "gpu_memory", "weights", "activations", "cuda_graphs", "non_torch"})
-_FLAGS = frozenset({
-    "enable_expert_parallel", "enforce_eager", "enable_prefix_caching", "async_scheduling",
-    "disable_hybrid_kv_cache_manager",
+_SIZES = frozenset({
+    "gpu_memory", "weights", "activations", "cuda_graphs", "non_torch", "free_before_load", "free_after_load",
 })  # fmt: skip
 _DTYPES = {"half": "float16", "float": "float32"}
 _MODEL_DTYPES = ("auto", "bfloat16", "float16", "float32")
 _MAX_WORLD = 4096
+_MAX_RATIO = 1000.0
+_MAX_WINDOWS = 2048
 
 
-def engine_args(given: Mapping[str, Any]) -> EngineArgs:
-    """Check named values and return them as a record; raises UsageError, which names the flag."""
-    known = {f.name for f in fields(EngineArgs)}
-    values: dict[str, Any] = {}
+def engine_args(given: Mapping[str, Any], engine: str = "vllm") -> EngineArgs:
+    """Check values under an engine's own names and return them as a record; raises UsageError, which names the flag."""
+    names = NAMES[engine]
+    found: dict[str, Any] = {}
     for name, value in given.items():
-        full = ALIASES.get(name, name)
-        if full not in known:
-            raise UsageError(f"unknown argument {name!r}", near(name, known | set(ALIASES)))
-        if full in values:
-            raise UsageError(f"{_flag(full)} is given twice")
-        if value is not None:
-            values[full] = _checked(full, value)
-    args = EngineArgs(**values)
+        if value is None:
+            continue
+        if name not in names:
+            raise _unknown(name, engine)
+        target = names[name]
+        if target in found:
+            raise UsageError(f"{_flag(name)} is given twice")
+        found[target] = _checked(target, name, value)
+    shared = {target.lstrip("!"): value for target, value in found.items() if "." not in target}
+    own: dict[str, dict[str, Any]] = {"sglang": {}, "tensorrt_llm": {}}
+    for target, value in found.items():
+        record, _, field = target.rpartition(".")
+        if record:
+            own[record][field] = value
+    sglang, tensorrt_llm = SglangFlags(**own["sglang"]), TensorRtLlmFlags(**own["tensorrt_llm"])
+    args = EngineArgs(**shared, sglang=sglang, tensorrt_llm=tensorrt_llm)
+    if args.sglang.enable_dp_attention:
+        args = _with_attention_dp(args)
     if args.world_size > _MAX_WORLD:
         raise UsageError(f"{args.world_size:,} GPUs are more than kvplan plans for ({_MAX_WORLD:,})")
     return args
+
+
+def _with_attention_dp(args: EngineArgs) -> EngineArgs:
+    """--dp-size with DP attention divides the GPUs of TP among attention groups; it takes no more of them."""
+    groups = args.sglang.attn_dp_size * args.data_parallel_size
+    return replace(args, data_parallel_size=1, sglang=replace(args.sglang, attn_dp_size=groups))
+
+
+def _unknown(name: str, engine: str) -> UsageError:
+    other = elsewhere(name, engine)
+    if other is None:
+        return UsageError(f"unknown argument {name!r}", near(name, NAMES[engine]))
+    owner, here = other
+    hint = f"{engine} calls it {_flag(here)}" if here else f"{engine} has no such flag"
+    return UsageError(f"{_flag(name)} is a flag of {owner}, not of {engine}", hint)
 
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked(target: str, name: str, value: Any) -> Any:
+    """Check a value for a target; messages name the flag as it was written."""
+    field = field_of(target)
+    flag = _flag(name)
+    if name == "chunked_prefill_size" and value in (-1, "-1"):
+        return -1  # SGLang's "no chunks"
     for names, check in _CHECKS:
-        if name in names:
-            return check(name, value)
+        if field in names:
+            checked = check(flag, value)
+            return not checked if target.startswith("!") else checked
     if not isinstance(value, str) or not value or len(value) > 64:
-        raise UsageError(f"{_flag(name)} takes a short name, not {_shown(value)}")
-    if name == "dtype":
+        raise UsageError(f"{flag} takes a short name, not {_shown(value)}")
+    if field == "dtype":
         value = _DTYPES.get(value, value)
         if value not in _MODEL_DTYPES:
             raise UsageError(f"--dtype {value!r} is unknown", f"one of {', '.join(_MODEL_DTYPES)}")
+    if field == "usage" and value not in ("server", "offline"):
+        raise UsageError(f"--usage {value!r} is unknown", "server or offline")
     return value
 
 
-def _switch(name: str, value: Any) -> bool:
+def _switch(flag: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise UsageError(f"{_flag(name)} is on or off, not {_shown(value)}")
+        raise UsageError(f"{flag} is on or off, not {_shown(value)}")
     return value
 
 
-def _length(name: str, value: Any) -> int | str:
-    return "auto" if value in ("auto", -1, "-1") else _count(name, value)
+def _length(flag: str, value: Any) -> int | str:
+    return "auto" if value in ("auto", -1, "-1") else _count(flag, value)
 
 
 def _shown(value: Any) -> str:
@@ -149,60 +190,82 @@ _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2*
 _HUMAN = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?([kmgKMG]?)", re.ASCII)
 
 
-def _count(name: str, value: Any) -> int:
+def _count(flag: str, value: Any) -> int:
     """A count may be written as the engines read it: 32k is 32,000, 32K is 32,768."""
     if isinstance(value, str) and (found := _HUMAN.fullmatch(value.strip())) is not None:
         part = found[2] or ""
         count, rest = divmod(int(found[1] + part) * _SUFFIXES.get(found[3], 1), 10 ** len(part))
         value = value if rest else count
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
-        raise UsageError(f"{_flag(name)} takes a whole number from 1 up, not {_shown(value)}")
+        raise UsageError(f"{flag} takes a whole number from 1 up, not {_shown(value)}")
     return value
 
 
-def _size(name: str, value: Any) -> int:
-    """A size is bytes as an integer (from Python, or the engine's own byte flag) or text with a unit."""
+def _size(flag: str, value: Any, *, counted: bool = False) -> int:
+    """A size is bytes as an integer (from Python) or text with a unit; `counted`: digits alone are bytes."""
     if isinstance(value, str):
         digits_only = value.isascii() and value.isdigit() and len(value) <= 18
-        counted = digits_only and (name == "kv_cache_memory_bytes" or value == "0")
-        value = int(value) if counted else parse_bytes(value, _flag(name))
+        value = int(value) if digits_only and (counted or value == "0") else parse_bytes(value, flag)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_BYTES:
-        raise UsageError(f"{_flag(name)} takes a size such as '16 GiB', not {_shown(value)}")
+        raise UsageError(f"{flag} takes a size such as '16 GiB', not {_shown(value)}")
     return value
 
 
-def _share(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if isinstance(value, bool) or not 0 < number <= 1:
-        raise UsageError(f"{_flag(name)} takes a share of the memory above 0 and up to 1, not {_shown(value)}")
+def _bytes(flag: str, value: Any) -> int:
+    return _size(flag, value, counted=True)
+
+
+def _share(flag: str, value: Any) -> float:
+    number = _number(value)
+    if not 0 < number <= 1:
+        raise UsageError(f"{flag} takes a share of the memory above 0 and up to 1, not {_shown(value)}")
     return number
 
 
-def _section(name: str, value: Any) -> Mapping[str, Any]:
+def _ratio(flag: str, value: Any) -> float:
+    number = _number(value)
+    if not 0 < number <= _MAX_RATIO:
+        raise UsageError(f"{flag} takes a ratio above 0, not {_shown(value)}")
+    return number
+
+
+def _number(value: Any) -> float:
+    """Return a number, -1 for what is none."""
+    try:
+        return -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return -1.0
+
+
+def _windows(flag: str, value: Any) -> tuple[int, ...]:
+    listed = value.strip("[] ").split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not 1 <= len(listed) <= _MAX_WINDOWS:
+        raise UsageError(f"{flag} takes a list of lengths, not {_shown(value)}")
+    return tuple(_count(flag, one) for one in listed)
+
+
+def _section(flag: str, value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{_flag(name)} takes a JSON object, not {_shown(value)}") from error
+            raise UsageError(f"{flag} takes a JSON object, not {_shown(value)}") from error
     if not isinstance(value, Mapping):
-        raise UsageError(f"{_flag(name)} takes a JSON object, not {_shown(value)}")
-    if name == "speculative_config":
-        count = value.get("num_speculative_tokens", 0)
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_SPECULATIVE:
-            raise UsageError(
-                f"num_speculative_tokens takes a whole number up to {MAX_SPECULATIVE}, not {_shown(count)}"
-            )
+        raise UsageError(f"{flag} takes a JSON object, not {_shown(value)}")
+    count = value.get("num_speculative_tokens", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_SPECULATIVE:
+        raise UsageError(f"num_speculative_tokens takes a whole number up to {MAX_SPECULATIVE}, not {_shown(count)}")
     return value
 
 
 _CHECKS: tuple[tuple[frozenset[str], Callable[[str, Any], Any]], ...] = (
     (_COUNTS, _count),
     (_SIZES, _size),
-    (_FLAGS, _switch),
+    (SWITCHES, _switch),
+    (frozenset({"kv_cache_memory_bytes"}), _bytes),
     (frozenset({"max_model_len"}), _length),
-    (frozenset({"gpu_memory_utilization"}), _share),
+    (frozenset({"gpu_memory_utilization", "swa_full_tokens_ratio"}), _share),
+    (frozenset({"mamba_full_memory_ratio"}), _ratio),
+    (frozenset({"max_attention_window"}), _windows),
     (frozenset({"speculative_config"}), _section),
 )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
+from kvplan.engine.names import ENGINES
 from kvplan.errors import UnknownEngine, near
 
 if TYPE_CHECKING:
@@ -14,18 +17,22 @@ if TYPE_CHECKING:
     from kvplan.planner import Plan
 
 Planner: TypeAlias = "Callable[[ModelSpec, EngineArgs, Gpu | None, int, ModelSpec | None], Plan]"
-ENGINES = ("vllm",)
 
 
-def find_engine(name: str) -> Planner:
-    """Return the planner of `engine` or `engine@release`; raises UnknownEngine."""
+def find_engine(name: str, *, local: bool = False) -> Planner:
+    """Return the planner of `engine` or `engine@release`; raises UnknownEngine. Only the asked engine is imported.
+
+    `local`: the planner may read local observations; engines without any have nothing to read.
+    """
     engine, _, version = name.partition("@")
     if engine not in ENGINES:
         hint = near(engine, ENGINES) or f"one of {', '.join(ENGINES)}"
         raise UnknownEngine(f"kvplan does not plan the engine {engine[:40]!r}", hint)
-    from functools import partial  # noqa: PLC0415  # only the asked engine is imported
+    package = f"kvplan.engine.{engine.replace('-', '_')}"
+    releases, startup = import_module(f"{package}.releases"), import_module(f"{package}.startup")
+    plan = getattr(startup, f"plan_{engine.replace('-', '_')}")
+    observing = {"local": True} if local and engine in _OBSERVED else {}
+    return partial(plan, release=releases.release(version or None), **observing)
 
-    from kvplan.engine.vllm.releases import release  # noqa: PLC0415
-    from kvplan.engine.vllm.startup import plan_vllm  # noqa: PLC0415
 
-    return partial(plan_vllm, release=release(version or None))
+_OBSERVED = frozenset({"vllm"})

@@ -1,0 +1,96 @@
+"""`kvplan size --engine …`: another engine's own flags, several engines side by side."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kvplan.cli import run
+from kvplan.schemas import SCHEMAS
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+SGLANG = ["size", LLAMA, "--gpu", "h100-sxm", "--engine", "sglang"]
+
+
+def call(capsys, *words: str) -> tuple[int, str, str]:
+    code = run(list(words))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_sglang_by_its_own_flags_as_its_parser_takes_them(capsys):
+    memory = ["--free-before-load", "78 GiB", "--free-after-load=60 GiB"]
+    words = ["--tp", "2", "--context-len", "8192", "--mem-fraction-static=0.8", "--disable-radix-cache", *memory]
+    code, out, err = call(capsys, *SGLANG, *words, "--format", "json")
+    plan = json.loads(out)
+    SCHEMAS["size"].model_validate(plan)
+    assert (code, err) == (0, "")
+    shown = plan["engine"]["args"]
+    assert (shown["tp_size"], shown["context_length"], shown["disable_radix_cache"]) == (2, 8192, True)
+    assert plan["kv"]["pools"] == [{"name": "full", "size": plan["kv"]["tokens"], "item_bytes": 65_536}]
+    assert plan["kv"]["max_running_requests"] == 4096
+
+
+def test_the_text_says_what_the_fraction_is_of(capsys):
+    code, out, _ = call(capsys, *SGLANG, "--free-before-load", "78 GiB", "--free-after-load", "60 GiB")
+    assert code == 0
+    assert "0.83 of 78.0 GiB free before the load" in out
+    assert "fits: 382,894 tokens, 2.92 requests of 131,072" in out
+
+
+def test_help_lists_the_flags_of_the_asked_engine(capsys):
+    _, out, _ = call(capsys, "size", "--engine", "sglang", "--help")
+    assert "Flags of sglang:" in out
+    assert "--mem-fraction-static" in out
+    _, out, _ = call(capsys, "size", "--help")
+    assert "--mem-fraction-static" not in out
+
+
+def test_several_values_of_its_own_flags_give_a_matrix(capsys):
+    code, out, _ = call(capsys, *SGLANG, "--tp-size", "1,2", "--context-length", "8k,16k")
+    assert code == 0
+    assert len(out.splitlines()) == 1 + 4
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        ([*SGLANG, "--max-model-len", "8192"], "--max-model-len is a flag of vllm", "sglang calls it --context-length"),
+        (["size", LLAMA, "--tp-size", "2"], "--tp-size is a flag of sglang", "vllm calls it --tensor-parallel-size"),
+        ([*SGLANG, "--served-model-name", "x"], "no flag that kvplan plans by", "moves no memory"),
+        ([*SGLANG, "--context-length"], "--context-length needs a value", ""),
+        ([*SGLANG, "--context-length", "8k", "--context-length", "9k"], "--context-length is given twice", ""),
+        ([*SGLANG, "--no-such-flag", "2"], "No such option: --no-such-flag", ""),
+        (["size", LLAMA, "--engine", "vllm,vllm"], "takes engines, each once", ""),
+        (["size", LLAMA, "--engine", "vllm,sglan"], "does not plan the engine 'sglan'", "sglang"),
+        (["size", LLAMA, "--engine", "sglang@x"], "'x' is no release of SGLang", ""),
+        (["size", LLAMA, "--engine", "vllm,sglang", "--gpu", "l4,h100"], "compared on one card", ""),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(capsys, words, error, hint):
+    code, out, err = call(capsys, *words)
+    assert (code, out) == (2, "")
+    assert error in err.splitlines()[0]
+    assert hint in err
+
+
+def test_engines_side_by_side_and_the_rule_between_them(capsys):
+    words = ["size", "openai/gpt-oss-20b", "--gpu", "h100-sxm", "--engine", "vllm,sglang"]
+    code, out, _ = call(capsys, *words)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[3:5]] == ["vLLM", "SGLang"]
+    assert "by its rule for a token's bytes" in out
+    code, out, _ = call(capsys, *words, "--format", "json")
+    told = json.loads(out)
+    (difference,) = told["differences"]
+    first, second = (plan["kv"]["tokens"] for plan in told["plans"])
+    assert difference["tokens_ratio"] == pytest.approx(max(first, second) / min(first, second))
+    assert difference["memory_ratio"] / difference["bytes_per_token_ratio"] == pytest.approx(difference["tokens_ratio"])
+
+
+def test_memory_makes_the_difference_where_a_token_costs_the_same(capsys):
+    words = ["size", LLAMA, "--gpu", "h100-sxm", "--engine", "vllm,sglang,tensorrt-llm", "--format", "json"]
+    _, out, err = call(capsys, *words, "--gpu-memory-utilization", "0.8")
+    assert {one["rule"] for one in json.loads(out)["differences"]} <= {"memory", "none"}
+    assert err.count("--gpu-memory-utilization has no counterpart") == 2
