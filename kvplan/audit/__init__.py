@@ -1,0 +1,1 @@
+"""Reading what an engine printed at its start, beside what kvplan predicts."""

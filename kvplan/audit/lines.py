@@ -1,0 +1,52 @@
+"""The lines of a log as they were before collectors and terminals had their way with them.
+
+A log comes coloured, wrapped in JSON by a container runtime, prefixed by a time and a pod, and mixed from several
+ranks. Sizes are bounded: a log of a stranger is data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MAX_BYTES = 64 * 2**20
+MAX_LINE = 65_536  # characters; the longest start-up line, the engine's configuration, has about 6,000
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+_RANK = re.compile(r"\b(?:Worker_?(?:DP\d+_)?(?:PP(?P<stage>\d+)_)?TP|rank[= ]|Worker_)(?P<rank>\d+)\b")
+_TEXT_KEYS = ("log", "message", "msg", "text", "textPayload", "line", "MESSAGE")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, without colours and wrappings; `rank` is the worker that wrote it, None where it does not say."""
+
+    text: str
+    rank: int | None
+
+
+def clean_lines(text: str) -> Iterator[Line]:
+    """Yield the lines of a log; one that is too long is cut."""
+    for raw in text[:MAX_BYTES].splitlines():
+        line = _COLOUR.sub("", _unwrapped(raw[:MAX_LINE])).replace("\x00", "")
+        for part in line.splitlines():
+            found = _RANK.search(part)
+            yield Line(part, int(found["rank"]) if found else None)
+
+
+def _unwrapped(line: str) -> str:
+    """Return the text of a line that a container runtime or a collector wrapped in JSON."""
+    start = line.find("{")
+    if start < 0 or not line.rstrip().endswith("}"):
+        return line
+    try:
+        value: Any = json.loads(line[start:])
+    except (ValueError, RecursionError):
+        return line
+    if not isinstance(value, dict):
+        return line
+    texts = [value[key] for key in _TEXT_KEYS if isinstance(value.get(key), str)]
+    return texts[0] if texts else line

@@ -1,0 +1,77 @@
+"""An audit as text and as JSON: predicted beside printed, and which line explains the difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.audit.compare import Audit, Row
+from kvplan.render.table import table
+from kvplan.render.text import where
+from kvplan.units import quantity
+
+
+def audit_text(found: Audit) -> list[str]:
+    """Return the lines of an audit."""
+    plan = found.plan
+    lines = [f"{plan.model.id}   {where(plan)}{' (card by its memory)' if found.gpu_assumed else ''}", ""]
+    header = ("", "predicted", "printed", "difference", "")
+    lines += table(header, [_cells(row) for row in found.rows], right=frozenset({1, 2, 3}))
+    lines += ["", *(f"  {text}" for text in _verdict(found))]
+    if found.missing:
+        lines.append(f"  note: the log does not print {', '.join(found.missing)}")
+    return lines
+
+
+def audit_object(found: Audit) -> dict[str, Any]:
+    """Return the object of `kvplan audit LOG --format json`."""
+    plan, log = found.plan, found.log
+    return {
+        "schema": 1,
+        "model": plan.model.id,
+        "engine": {"name": plan.engine, "version": plan.engine_version, "printed": log.release},
+        "gpu": None if plan.gpu is None else {"name": plan.gpu.name, "assumed": found.gpu_assumed},
+        "rows": [
+            {
+                "name": row.name,
+                "unit": row.unit,
+                "predicted": row.predicted,
+                "low": row.low,
+                "high": row.high,
+                "printed": row.printed,
+                "difference": row.difference,
+                "holds": row.holds,
+            }
+            for row in found.rows
+        ],
+        "explains": found.explains,
+        "refusal": {"printed": log.refusal, "predicted": [reason.code for reason in plan.reasons]},
+        "agrees": found.agrees,
+        "missing": list(found.missing),
+    }
+
+
+def _cells(row: Row) -> tuple[str, str, str, str, str]:
+    digits = 0 if row.unit in ("tokens", "bytes", "count") else 2
+    told = {True: "", False: "outside of the interval", None: ""}[row.holds]
+    difference = row.difference
+    signed = "" if difference is None else f"{'+' if difference > 0 else ''}{quantity(difference, digits)}"
+    return (row.name, _figure(row.predicted, digits), _figure(row.printed, digits), signed, told)
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "?" if value is None else quantity(value, digits)
+
+
+def _verdict(found: Audit) -> list[str]:
+    log = found.log
+    if log.refusal is not None:
+        predicted = next((reason for reason in found.plan.reasons if reason.code == log.refusal), None)
+        told = "as predicted" if predicted is not None else "which kvplan does not predict"
+        lines = [f"refused: {log.refusal}, {told}"]
+        return [*lines, f"next: {predicted.hint}"] if predicted is not None and predicted.hint else lines
+    pool = next(row for row in found.rows if row.name == "kv cache")
+    if pool.difference is None or pool.printed is None:
+        return ["the log prints no pool to compare with"]
+    share = pool.difference / pool.printed if pool.printed else 0.0
+    line = f"pool: {quantity(pool.difference, 2)} GiB beside the prediction ({quantity(100 * share, 2)} %)"
+    return [line + (f", most of it in: {found.explains}" if found.explains else "")]
