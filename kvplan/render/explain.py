@@ -26,7 +26,7 @@ from kvplan.units import binary, gib, quantity
 def explain(plan: Plan) -> list[str]:
     """Return the explanation: each kind of layer, then the groups, then the division that gives the printed figures."""
     lines = ["how the cache comes about", ""]
-    tp = int(plan.engine_settings.get("tensor_parallel_size", 1))
+    tp = int(plan.engine_settings.get("tensor_parallel_size") or plan.engine_settings.get("tp_size", 1))
     for cache, count in Counter(plan.model.shape.caches()).items():
         lines += [f"  {text}" for text in _layer(cache, count, plan, tp)]
     if plan.kv.groups:
@@ -124,6 +124,20 @@ def _division(plan: Plan) -> list[str]:
     return [
         *lines,
         f"  {pool} / {kv.bytes_per_block:,} bytes = {kv.num_blocks:,} blocks, cut to a whole number",
+        *_printed(plan, claimed, requests),
+    ]
+
+
+def _printed(plan: Plan, claimed: int, requests: str) -> list[str]:
+    """Return how the printed figures come from the blocks; vLLM before 0.22 counts the tokens of one group's share."""
+    kv = plan.kv
+    if kv.tokens == int((kv.max_concurrency or 0) * kv.max_model_len):
+        return [
+            f"  {kv.num_blocks:,} / {claimed:,} = {requests} requests at once",
+            f"  {requests} x {kv.max_model_len:,} = {kv.tokens:,} tokens",
+        ]
+    share = f" / {len(kv.groups)} groups" if len(kv.groups) > 1 else ""
+    return [
+        f"  {kv.num_blocks:,} blocks{share} x {kv.block_size} = {kv.tokens:,} tokens",
         f"  {kv.num_blocks:,} / {claimed:,} = {requests} requests at once",
-        f"  {requests} x {kv.max_model_len:,} = {kv.tokens:,} tokens",
     ]

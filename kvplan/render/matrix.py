@@ -20,7 +20,7 @@ def row(plan: Plan) -> tuple[str, ...]:
         name = f"{plan.gpu_count} x {plan.gpu.name}" if plan.gpu_count > 1 else plan.gpu.name
     return (
         name,
-        str(plan.engine_settings.get("tensor_parallel_size", 1)),
+        str(plan.engine_settings.get("tensor_parallel_size") or plan.engine_settings.get("tp_size", 1)),
         kv_dtype_name(plan),
         f"{kv.max_model_len:,}",
         gib(plan.budget.kv_bytes) if plan.budget.kv_bytes is not None else "-",

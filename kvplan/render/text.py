@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kvplan.ledger import Line
 from kvplan.model.describe import SHORT_DTYPE, describe
+from kvplan.model.spec import ModelSpec
 from kvplan.planner import Note, Plan
 from kvplan.units import GIB, binary, gib, quantity
 
@@ -16,7 +17,7 @@ _MAX_NOTES = 6
 
 def plan_text(plan: Plan) -> list[str]:
     """Return the lines of one plan."""
-    lines = [_two(f"{_name(plan)}   {describe(plan.model)}", where(plan)), ""]
+    lines = [two_ends(f"{short_name(plan.model)}   {describe(plan.model)}", where(plan)), ""]
     if plan.budget.requested_bytes is not None:
         lines += [*_ledger(plan), ""]
     told = [*_cache(plan), *_verdict(plan), *_notes(plan.warnings)]
@@ -26,21 +27,22 @@ def plan_text(plan: Plan) -> list[str]:
 def where(plan: Plan) -> str:
     """Return the card and the engine: `1 x H200 141 GB, vLLM 0.33`."""
     release = plan.engine_version.removesuffix(".0")
-    engine = f"{_ENGINE_NAMES.get(plan.engine, plan.engine)} {release}"
+    engine = f"{ENGINE_NAMES.get(plan.engine, plan.engine)} {release}"
     if plan.gpu is None:
         return engine
     mark = " ~" if plan.gpu.assumed_among else ""
     return f"{plan.gpu_count} x {plan.gpu.label}{mark}, {engine}"
 
 
-_ENGINE_NAMES = {"vllm": "vLLM"}
+ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM"}
 
 
-def _name(plan: Plan) -> str:
-    return plan.model.id.rstrip("/").removesuffix("/config.json").rpartition("/")[2] or plan.model.id
+def short_name(model: ModelSpec) -> str:
+    """Return the last part of a model's id or path."""
+    return model.id.rstrip("/").removesuffix("/config.json").rpartition("/")[2] or model.id
 
 
-def _two(left: str, right: str) -> str:
+def two_ends(left: str, right: str) -> str:
     """Set two texts at the two ends of a line, or under each other where they do not fit."""
     gap = _WIDTH - len(left) - len(right)
     return f"{left}{' ' * gap}{right}" if gap >= 3 else f"{left}\n{right.rjust(_WIDTH)}"
@@ -48,15 +50,43 @@ def _two(left: str, right: str) -> str:
 
 def _ledger(plan: Plan) -> list[str]:
     requested = plan.budget.requested_bytes or 0
-    share = plan.engine_settings.get("gpu_memory_utilization")
-    memory = round(requested / share) if isinstance(share, float) and share else requested
-    rows = [("budget", gib(requested), f"{share} of {gib(memory)} a GPU")]
-    rows += [(_LABELS.get(line.name, line.name), _amount(line), _why(line)) for line in plan.budget.lines]
+    rows = [("budget", gib(requested), describe_share(plan))]
+    shown = [line for line in plan.budget.lines if line.bytes or line.basis != "exact"]
+    rows += [(_LABELS.get(line.name, line.name), _amount(line), _why(line)) for line in shown]
     width = max(len(amount.split()[0]) for _, amount, _ in rows)
     return [f"  {name:<14} {_right(amount, width)}   {why}".rstrip() for name, amount, why in rows]
 
 
-_LABELS = {"cuda_graphs": "cuda graphs", "kv_cache": "kv cache", "non_torch": "non-torch", "post_load": "after load"}
+# What each engine's share is a share of
+_SHARES = {
+    "vllm": ("gpu_memory_utilization", "a GPU"),
+    "sglang": ("mem_fraction_static", "free before the load"),
+    "tensorrt-llm": ("free_gpu_memory_fraction", "free after the warm-up"),
+}
+
+
+def describe_share(plan: Plan) -> str:
+    """Say what the engine may use: `0.92 of 79.2 GiB a GPU`; empty where no card is known."""
+    requested = plan.budget.requested_bytes
+    name, of = _SHARES.get(plan.engine, ("", ""))
+    share = plan.engine_settings.get(name)
+    if requested is None:
+        return ""
+    if not isinstance(share, float) or not share:
+        return gib(requested)
+    shown = str(share) if len(str(share)) <= 5 else quantity(share, 4)
+    return f"{shown} of {gib(round(requested / share))} {of}"
+
+
+_LABELS = {
+    "cuda_graphs": "cuda graphs",
+    "cold_start": "cold start",
+    "draft_weights": "draft weights",
+    "encoder_cache": "encoder cache",
+    "kv_cache": "kv cache",
+    "non_torch": "non-torch",
+    "post_load": "after load",
+}
 
 
 def _right(amount: str, width: int) -> str:
@@ -109,10 +139,8 @@ def _verdict(plan: Plan) -> list[str]:
         return ["", *_refusals(plan.reasons)]
     if kv.tokens is None or kv.max_concurrency is None:
         return ["", "fits: nothing is cached between steps"]
-    told = (
-        f"fits: {kv.tokens:,} tokens in {kv.num_blocks:,} blocks of {kv.block_size},"
-        f" {quantity(kv.max_concurrency, 2)} requests of {kv.max_model_len:,}"
-    )
+    blocks = f" in {kv.num_blocks:,} blocks of {kv.block_size}" if kv.block_size != 1 else ""
+    told = f"fits: {kv.tokens:,} tokens{blocks}, {quantity(kv.max_concurrency, 2)} requests of {kv.max_model_len:,}"
     return ["", told, *next_step(plan)]
 
 
@@ -129,10 +157,14 @@ def next_step(plan: Plan) -> list[str]:
     """Return the one change that gives most, where there is a plain one."""
     args, kv = plan.engine_settings, plan.kv
     if kv.max_concurrency is not None and kv.max_running_requests and kv.max_concurrency > kv.max_running_requests:
-        return [f"next: --max-num-seqs {kv.max_running_requests} is what limits the batch at this length"]
+        flag = _BATCH_FLAGS.get(plan.engine, "--max-num-seqs")
+        return [f"next: {flag} {kv.max_running_requests} is what limits the batch at this length"]
     if kv.bytes_per_token and args.get("kv_cache_dtype") in ("auto", "bfloat16", "float16"):
-        return ["next: --kv-cache-dtype fp8 holds about twice as many"]
+        return [f"next: --kv-cache-dtype {'fp8_e4m3' if plan.engine == 'sglang' else 'fp8'} holds about twice as many"]
     return []
+
+
+_BATCH_FLAGS = {"sglang": "--max-running-requests", "tensorrt-llm": "--max-batch-size"}
 
 
 def _notes(notes: Sequence[Note]) -> list[str]:

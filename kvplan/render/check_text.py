@@ -1,0 +1,99 @@
+"""The report of `kvplan check` as a terminal shows it: a line a deployment, its findings below, one summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.checks.case import Case
+from kvplan.checks.finding import Finding, Report, Severity
+from kvplan.render.explain import explain
+from kvplan.units import gib, quantity
+
+
+def check_text(report: Report, *, quiet: bool = False, verbose: bool = False) -> list[str]:
+    """Return the lines; `quiet` leaves the deployments out, `verbose` adds the ledger of each plan."""
+    lines: list[str] = []
+    for case in report.cases:
+        findings = report.of(case)
+        if quiet and not findings:
+            continue
+        if not quiet:
+            lines += _deployment(case, verbose=verbose)
+        for finding in findings:
+            lines += _finding(finding)
+    for problem in report.problems:
+        word = "error" if problem.grave else "note"
+        lines.append(f"{problem.file}:{problem.place.line}:{problem.place.column}: {word}: {problem.message}")
+    return [*lines, *([] if quiet else ["", summary(report)])]
+
+
+def summary(report: Report) -> str:
+    """Return the counts in one line: `3 deployments in 12 files: 1 error, 2 notes, 1 not planned`."""
+    counts = [
+        (sum(finding.severity is severity for finding in report.findings), severity.word)
+        for severity in sorted(Severity, reverse=True)
+    ]
+    told = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count]
+    unplanned = sum(case.plan is None for case in report.cases)
+    told += [f"{unplanned} not planned"] if unplanned else []
+    unread = sum(problem.grave for problem in report.problems)
+    told += [f"{_counted(unread, 'place')} that cannot be read"] if unread else []
+    what = f"{_counted(len(report.cases), 'deployment')} in {_counted(report.files, 'file')}"
+    return f"{what}: {', '.join(told) if told else 'nothing to say'}"
+
+
+def verdict(case: Case) -> str:
+    """Return in a few words what became of a deployment."""
+    plan = case.plan
+    if plan is None:
+        return f"not planned: {case.unplanned}"
+    if plan.verdict is None:
+        return "planned without a card" if case.gpu is None else "planned"
+    if plan.verdict == "refused":
+        return "would not start"
+    if plan.kv.tokens is None or plan.kv.max_concurrency is None:
+        return "fits"
+    return (
+        f"fits: {plan.kv.tokens:,} tokens, {quantity(plan.kv.max_concurrency, 2)} requests of {plan.kv.max_model_len:,}"
+    )
+
+
+def hardware(case: Case) -> str:
+    """Return the card and how many: `2 x H100 SXM 80 GB`; what is not known is left out."""
+    count = case.plan.gpu_count if case.plan is not None else (case.gpus or 0) * (case.deployment.topology.nodes or 1)
+    label = case.gpu.label if case.gpu is not None else ("GPU" if count else "")
+    return f"{count} x {label}" if count and label else label
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _deployment(case: Case, *, verbose: bool) -> Iterator[str]:
+    found = case.deployment
+    parts = [found.model or "no model", _engine(case), hardware(case)]
+    yield f"{found.file}:{found.place.line}: {found.where}"
+    yield f"  {', '.join(part for part in parts if part)}"
+    yield f"  {verdict(case)}"
+    names = [name for name in found.unresolved if name != "model"] or list(found.unresolved)
+    if names:
+        yield f"  not resolved: {', '.join(names)}"
+    if verbose and case.plan is not None:
+        for line in case.plan.budget.lines:
+            yield f"    {line.name:<14} {gib(line.bytes, 2):>12}   {line.why}"
+        yield from (f"    {line}" for line in explain(case.plan))
+
+
+def _engine(case: Case) -> str:
+    names = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "nim": "NIM"}
+    name = names.get(case.deployment.engine, case.deployment.engine)
+    release = case.plan.engine_version if case.plan is not None else (case.release or "")
+    return f"{name} {release}".rstrip()
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    place = f"{finding.file}:{finding.place.line}:{finding.place.column}"
+    sure = "" if finding.confidence == "high" else f" ({finding.confidence} confidence)"
+    yield f"{place}: {finding.severity.word}: {finding.message} [{finding.rule} {finding.name}]{sure}"
+    if finding.fix:
+        yield f"  fix: {finding.fix}"
