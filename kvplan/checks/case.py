@@ -1,0 +1,67 @@
+"""A deployment with all that rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.hardware import Gpu
+from kvplan.manifests.deployment import Deployment
+from kvplan.model.spec import ModelSpec
+from kvplan.planner import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The load that kvplan.yaml promises: requests at once, each of so many tokens (None: of the longest length)."""
+
+    concurrency: int
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A deployment, the card, the GPUs of one pod, the plan, and what the lock says of it.
+
+    Without a plan, `unplanned` says why: `engine`, `model`, or in words. `guessed` lists what was assumed on the way to
+    the plan (a release, a card that a name is one of several for); `promised` is the plan at the promised length.
+    `promise`, `locked` and `lock_version` are None where nothing is promised or locked; `release` is the engine's, as
+    the image or the settings state it.
+    """
+
+    deployment: Deployment
+    gpu: Gpu | None
+    gpus: int | None
+    spec: ModelSpec | None
+    plan: Plan | None
+    unplanned: str | None = None
+    guessed: tuple[str, ...] = ()
+    promise: Promise | None = None
+    promised: Plan | None = None
+    locked: Mapping[str, Any] | None = None
+    lock_version: str | None = None
+    release: str | None = None
+    reachable: bool = True
+
+    @property
+    def totals(self) -> dict[str, Any] | None:
+        """The figures of the plan that a lock keeps and a diff compares; None without a plan."""
+        if self.plan is None:
+            return None
+        plan, kv = self.plan, self.plan.kv
+        concurrency = kv.max_concurrency
+        return {
+            "engine": f"{plan.engine}@{plan.engine_version}",
+            "model": plan.model.id,
+            "gpu": plan.gpu.name if plan.gpu is not None else None,
+            "gpus": plan.gpu_count,
+            "weights_bytes_per_rank": plan.weights_per_rank,
+            "kv_bytes": plan.budget.kv_bytes,
+            "bytes_per_token": kv.bytes_per_token,
+            "tokens": kv.tokens,
+            "max_concurrency": round(concurrency, 2) if concurrency is not None else None,
+            "max_model_len": kv.max_model_len,
+            "verdict": plan.verdict,
+            "reasons": [note.code for note in plan.reasons],
+        }

@@ -1,0 +1,131 @@
+"""A run: paths in, report out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kvplan.checks.case import Case, Promise
+from kvplan.checks.finding import Finding, Report
+from kvplan.checks.models import Models, NotLocked
+from kvplan.checks.planning import Planned, card, plan_deployment, stated_release
+from kvplan.checks.registry import rules
+from kvplan.checks.suppression import suppressed
+from kvplan.config import LOCK, Config, DeploymentSetting, find_config, git_root, load_config
+from kvplan.errors import UsageError
+from kvplan.manifests.deployment import Deployment
+from kvplan.manifests.read import Problem, Reading, read_paths
+from kvplan.manifests.variables import Scope, layer
+from kvplan.sources.lockfile import Lock, read_lock
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run is asked for. `config` None: found by itself, unless `no_config`."""
+
+    paths: tuple[str, ...] = (".",)
+    config: Path | None = None
+    no_config: bool = False
+    locked: bool = False
+    lock: Path | None = None
+    gpu: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stdin: Callable[[], bytes] = lambda: b""
+    stdin_name: str = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run has read and planned, before any rule speaks."""
+
+    reading: Reading
+    cases: tuple[Case, ...]
+    models: Models
+    config: Config
+    lock_path: Path
+    problems: tuple[Problem, ...]
+
+
+def run(settings: Settings, *, fresh: bool = False) -> Run:
+    """Read, resolve and plan; raises a KvplanError for settings that cannot be read. `fresh`: look at no lock."""
+    folder = Path.cwd()
+    path = settings.config or (None if settings.no_config else find_config(folder))
+    config = load_config(path) if path is not None else Config()
+    if settings.gpu is not None:
+        config = config.model_copy(update={"gpu": settings.gpu})
+    home = _home(path, folder)
+    lock_path = settings.lock or home / LOCK
+    lock = read_lock(lock_path) if lock_path.is_file() and not fresh else None
+    if settings.locked and lock is None:
+        raise UsageError(f"--locked needs {LOCK}, and there is none", "run kvplan lock, and commit the file")
+    reading = read_paths(
+        settings.paths,
+        scope=Scope((layer(settings.variables), layer(settings.environment))),
+        stdin=settings.stdin,
+        stdin_name=settings.stdin_name,
+        excluded=config.excludes,
+    )
+    models = Models(lock, locked=settings.locked, folder=home)
+    cases: list[Case] = []
+    problems = list(reading.problems)
+    for found in reading.deployments:
+        setting = config.setting(found.file, found.where)
+        try:
+            planned = plan_deployment(found, setting, config, models)
+        except NotLocked as error:
+            problems.append(Problem(found.file, found.place, f"{error.message}: {error.hint}", grave=True))
+            planned = Planned(card(found, setting, config), unplanned="not in kvplan.lock")
+        cases.append(_case(found, setting, planned, lock))
+    return Run(reading, tuple(cases), models, config, lock_path, tuple(problems))
+
+
+def report(done: Run) -> Report:
+    """Let the rules speak."""
+    findings: list[Finding] = []
+    for case in done.cases:
+        for rule in rules():
+            findings += [
+                finding
+                for finding in rule.findings(case)
+                if not suppressed(finding, case, done.reading.texts, done.config)
+            ]
+    order = sorted(findings, key=lambda f: (f.file, f.place, f.rule))
+    return Report(done.cases, tuple(order), done.problems, done.reading.files, _base())
+
+
+def _home(config: Path | None, folder: Path) -> Path:
+    """Return the folder of kvplan.lock: beside the configuration, else the root of the repository, else here."""
+    if config is not None:
+        parent = config.resolve().parent
+        return parent.parent if parent.name == ".github" else parent
+    return git_root(folder) or folder
+
+
+def _base() -> str:
+    """Return the way from the root of the repository to the current folder, empty at the root and outside."""
+    folder = Path.cwd()
+    root = git_root(folder)
+    inner = folder.relative_to(root).as_posix() if root is not None else "."
+    return "" if inner == "." else f"{inner}/"
+
+
+def _case(found: Deployment, setting: DeploymentSetting, planned: Planned, lock: Lock | None) -> Case:
+    load = setting.workload
+    promise = Promise(load.concurrency, load.tokens()) if load is not None and load.concurrency is not None else None
+    return Case(
+        deployment=found,
+        gpu=planned.gpu,
+        gpus=setting.gpus if setting.gpus is not None else found.topology.gpus,
+        spec=planned.spec,
+        plan=planned.plan,
+        unplanned=planned.unplanned,
+        guessed=planned.guessed,
+        promise=promise,
+        promised=planned.promised,
+        locked=lock.deployments.get(found.key) if lock is not None else None,
+        lock_version=lock.kvplan if lock is not None else None,
+        release=stated_release(found, setting),
+        reachable=planned.reachable,
+    )
