@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kvplan.simulate.replay import Job, Status
-from kvplan.simulate.scheduler import Live, Scheduler, Share, Step
+from kvplan.simulate.live import Live, Share, Step
+from kvplan.simulate.replay import Job, Status, patience
+from kvplan.simulate.scheduler import Scheduler
 from kvplan.simulate.series import RequestRow, RequestSink, StepRow, StepSink, Timing
 from kvplan.simulate.settings import Settings
 
@@ -42,8 +43,8 @@ class _Replay:
         self._now = self._index = 0
         self._in_flight: Step | None = None
         self._records: dict[Live, _Record] = {}
-        # the tokens that a request had when it was alone and preempted itself: twice the same number is no progress
-        self._outgrown: dict[Live, int] = {}
+        self._dry = 0  # steps in a row in which nobody sampled
+        self._longest = 0
 
     def turn(self) -> bool:
         """Run one step; False where there is none left to run."""
@@ -57,9 +58,9 @@ class _Replay:
         step = scheduler.step()
         tokens = sum(share.tokens for share in step.shares)
         read = sum(share.start + share.tokens for share in step.shares)
-        duration = self._settings.clock.duration_ns(tokens, read)
+        duration = self._settings.clock.duration_ns(tokens, read, len(step.shares))
         self._note(step, self._now + duration)
-        after = (len(scheduler.running), len(scheduler.waiting), scheduler.pool.used, len(scheduler.pool.cached))
+        after = (len(scheduler.running), len(scheduler.waiting), scheduler.cache.pool.used, len(scheduler.cache.pool.cached))
         # with two steps in flight, the tokens that arrive now are those of the step before
         delivered = self._in_flight if self._settings.async_scheduling else step
         self._in_flight = step
@@ -78,6 +79,7 @@ class _Replay:
             seq, child, request, max_tokens = self._next
             live = Live(request, seq, child, max_tokens, self._settings)
             self._records[live] = _Record(self._index)
+            self._longest = max(self._longest, request.prompt + max_tokens)
             self._scheduler.add(live)
             self._next = next(self._jobs, None)
             arrived += 1
@@ -123,31 +125,29 @@ class _Replay:
             pre_queried=sum(asked for _, asked, _ in again) if caching else 0,
             pre_hit=sum(hit for _, _, hit in again),
             finished=finished,
-            used_blocks_end=self._scheduler.pool.used,
+            used_blocks_end=self._scheduler.cache.pool.used,
             kv_read_tokens=read,
             dur_ns=duration,
         )
 
     def _stuck(self, step: Step, delivered: Step | None) -> bool:
-        """Whether nothing will ever run again: then say so, rather than turn for ever."""
-        if step.shares or self._scheduler.running or (delivered and delivered.shares):
+        """Whether nothing will ever come of turning on: then say so."""
+        self._dry = 0 if any(share.samples for share in step.shares) else self._dry + 1
+        if self._dry > patience(self._longest):
+            self.status = "no_progress"
+        elif step.shares or step.preempted or self._scheduler.running or (delivered and delivered.shares):
             return False
-        if step.preempted:
-            alone = step.preempted[-1]
-            if self._outgrown.get(alone) != alone.known:
-                self._outgrown[alone] = alone.known
-                return False
         elif self._settings.policy == "priority" and self._next is not None:
             self._now = self._next.request.arrival_ns
             return False
-        self.status = "head_of_line_blocked"
+        else:
+            self.status = "head_of_line_blocked"
         for live in list(self._records):
             self._emit(live, None)
         return True
 
     def _emit(self, live: Live, finish_step: int | None) -> None:
         record = self._records.pop(live)
-        self._outgrown.pop(live, None)
         row = RequestRow(
             seq=live.seq,
             row=live.request.row,

@@ -8,29 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from kvplan.errors import UsageError, near
+from kvplan.simulate.clock import PS, Clock
 
 MAX_BLOCKS = 2**31
 MAX_TOKENS = 2**40
 MAX_GROUPS = 256
 _GROUP = re.compile(r"(?:([0-9]{1,3})x)?(full|swa([0-9]{1,9}))", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A step that schedules T tokens lasts `step_ns + token_ns * T + kv_token_ns * K`, in whole nanoseconds.
-
-    K is the tokens in the KV cache that the step reads: over the scheduled requests, their computed tokens after the
-    step. A step that schedules nothing takes no time. The defaults are a convention of the published replays, roughly
-    Llama-3.1-8B in bf16 on an H100, not a measurement.
-    """
-
-    step_ns: int = 5_000_000
-    token_ns: int = 25_000
-    kv_token_ns: int = 40
-
-    def duration_ns(self, tokens: int, kv_tokens: int) -> int:
-        """Return how long a step lasts."""
-        return self.step_ns + self.token_ns * tokens + self.kv_token_ns * kv_tokens if tokens else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +68,7 @@ class Selection:
     row_count: int | None = None
 
 
-_RENAMED = {"kv_groups": "groups", "clock_ns": "clock"}
+_RENAMED = {"kv_groups": "groups", "clock_ns": "clock"}  # what a replay's settings call them
 _ELSEWHERE = frozenset({"trace", "first_row", "row_count"})
 _RANGES = {
     "num_blocks": (2, MAX_BLOCKS),
@@ -105,7 +88,7 @@ _CHOICES = {"policy": ("fcfs", "priority"), "arrival": ("all", "clock")}
 
 def read_settings(given: Mapping[str, Any]) -> tuple[Settings, Selection]:
     """Read the `settings` object of a replay; raises UsageError, which names the key."""
-    known = {f.name for f in fields(Settings)} | set(_RENAMED) | _ELSEWHERE
+    known = {f.name for f in fields(Settings)} - set(_RENAMED.values()) | set(_RENAMED) | _ELSEWHERE
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
@@ -157,11 +140,10 @@ def parse_groups(text: str) -> tuple[int | None, ...]:
 
 def _checked(name: str, value: Any) -> Any:
     match name:
-        case "kv_groups" | "groups" if isinstance(value, str):
+        case "kv_groups" if isinstance(value, str):
             return parse_groups(value)
-        case "clock_ns" | "clock" if isinstance(value, Mapping) and set(value) <= {"A", "B", "C"}:
-            parts = [_whole(f"clock_ns.{key}", value.get(key, 0), 0, MAX_TOKENS) for key in "ABC"]
-            return Clock(*parts)
+        case "clock_ns" if isinstance(value, Mapping) and set(value) <= {"A", "B", "C"}:
+            return Clock(*(_whole(f"clock_ns.{key}", value.get(key, 0), 0, MAX_TOKENS) * PS for key in "ABC"))
         case "watermark" | "speed":
             return _number(name, value)
         case _ if name in _CHOICES:

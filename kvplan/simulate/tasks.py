@@ -1,0 +1,98 @@
+"""Replays that do not depend on each other: here one after the other, on the cores of this machine, or on a Ray cluster.
+
+A task is a value and a replay is integer arithmetic, so the figures are the same wherever it runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from kvplan.errors import UsageError
+from kvplan.simulate.baselines import Scenario
+from kvplan.simulate.run import Result, simulate
+from kvplan.simulate.sources import Source, open_source
+from kvplan.simulate.trace.problems import Problems
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One replay: a scenario over a source, or over a replica's share (i, n) of it."""
+
+    scenario: Scenario
+    source: Source
+    shard: tuple[int, int] = (0, 1)
+    strict: bool = False
+
+
+def run_task(task: Task) -> Result:
+    """Run one replay."""
+    problems = Problems(task.strict)
+    scenario = task.scenario
+    requests = open_source(task.source, problems, task.shard)
+    return simulate(requests, scenario.settings, problems, name=scenario.name, batching=scenario.batching)
+
+
+def run_tasks(tasks: Sequence[Task], *, workers: int | None = None, ray: str | None = None) -> list[Result]:
+    """Run replays and return their results in the order of the tasks; `ray` is a cluster's address, or `local`."""
+    if ray is not None:
+        return _on_ray(tasks, ray)
+    workers = min(len(tasks), workers or os.cpu_count() or 1)
+    if workers <= 1:
+        return [run_task(task) for task in tasks]
+    with ProcessPoolExecutor(workers) as pool:
+        futures = [pool.submit(run_task, task) for task in tasks]
+        try:
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:  # the workers were interrupted as well, and return what they know
+            pool.shutdown(wait=True, cancel_futures=True)
+            return [future.result() for future in futures if _ended(future)]
+
+
+def replicas(scenario: Scenario, source: Source, count: int, *, strict: bool = False) -> list[Task]:
+    """Return the tasks of so many engines that share a load, row by row in turn."""
+    return [Task(scenario, source, (index, count), strict) for index in range(count)]
+
+
+def merged(results: Sequence[Result], name: str) -> Result:
+    """Return what several engines came to together; the curve is that of the first."""
+    first = results[0]
+    for other in results[1:]:
+        first.summary.merge(other.summary)
+        for code, seen in other.problems.items():
+            mine = first.problems.setdefault(code, replace(seen, count=0))
+            mine.count += seen.count
+            mine.first_row = min(mine.first_row, seen.first_row)
+    outcomes = [result.outcome for result in results]
+    return replace(first, name=name, outcome=next((one for one in outcomes if one != "complete"), "complete"))
+
+
+def _ended(future: Future[Result]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
+
+
+def _on_ray(tasks: Sequence[Task], address: str) -> list[Result]:
+    if find_spec("ray") is None:
+        raise UsageError("--ray needs Ray, which is not installed", "pip install 'kvplan[ray]', or leave --ray out")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray: Any = import_module("ray")
+    local = address == "local"
+    try:
+        ray.init(
+            address=None if local else address,
+            include_dashboard=False if local else None,
+            configure_logging=False,
+            _node_ip_address="127.0.0.1" if local else None,
+        )
+    except Exception as error:  # its errors have no common class
+        raise UsageError(f"no Ray cluster answers at {address[:80]!r}", "`ray start --head` prints an address") from error
+    try:
+        remote = ray.remote(run_task)
+        return list(ray.get([remote.remote(task) for task in tasks]))
+    finally:
+        ray.shutdown()

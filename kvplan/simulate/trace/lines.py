@@ -1,0 +1,79 @@
+"""The lines of a trace: a file, a gzip file or stdin, one after the other, in bounded memory."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import IO, cast
+
+from kvplan.errors import UnreadableInput
+from kvplan.simulate.trace.problems import Problems
+from kvplan.sources.document import reason, shown
+from kvplan.units import MIB, binary
+
+MAX_LINE = 16 * MIB  # a chat of a million tokens takes 4 MiB
+_GZIP = b"\x1f\x8b"
+
+
+def read_lines(source: str, problems: Problems) -> Iterator[str]:
+    """Yield the lines of a path, or of stdin where it is `-`; a longer line than `MAX_LINE` is cut."""
+    with _opened(source) as file:
+        packed = file.peek(2)[:2] == _GZIP
+        stream: IO[bytes] = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
+        number = 0
+        first = True
+        while True:
+            try:
+                line = _line(stream)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                problems.note("truncated_gzip", number, f"the gzip file breaks off: {str(error)[:80].lower()}")
+                return
+            except OSError as error:
+                raise UnreadableInput(f"cannot read {shown(source)}: {reason(error)}") from error
+            if not line:
+                return
+            number += 1
+            yield line.decode("utf-8-sig" if first else "utf-8", errors="replace")
+            first = False
+
+
+def _line(stream: IO[bytes]) -> bytes:
+    """Return the next line; of one that is too long only the beginning, which will be no row."""
+    line = stream.readline(MAX_LINE)
+    rest = line
+    while len(rest) == MAX_LINE and not rest.endswith(b"\n"):
+        rest = stream.readline(MAX_LINE)
+    return line
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[BufferedReader]:
+    if source == "-":
+        yield cast("BufferedReader", sys.stdin.buffer)
+        return
+    path = Path(source)
+    try:
+        kind = os.stat(path).st_mode  # noqa: PTH116  # as in sources: one call for all
+        if stat.S_ISDIR(kind):
+            raise UnreadableInput(f"{shown(source)} is a folder", "give one trace file")
+        if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
+            raise UnreadableInput(f"{shown(source)} is neither a file nor a pipe", "give a trace file, or - for stdin")
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise UnreadableInput(f"cannot read {shown(source)}: {reason(error)}", "is it the right path?") from error
+
+
+def too_long(line: str) -> bool:
+    """Say whether a line was cut."""
+    return len(line) >= MAX_LINE and not line.endswith("\n")
+
+
+TOO_LONG = f"longer than {binary(MAX_LINE)}"

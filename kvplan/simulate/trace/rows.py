@@ -1,0 +1,96 @@
+"""What every reader does with a row: check its lengths, its time and its id, and make a request of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kvplan.simulate.request import Request, Source, Span
+from kvplan.simulate.trace.problems import Problems
+from kvplan.simulate.trace.values import MAX_TOKENS, nanoseconds, tokens
+
+MAX_IDS = 1_000_000  # as many ids are compared; a hash of each takes 60 bytes
+_SHOWN = 40
+NOT_GIVEN = object()
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of one trace in order; times come out in nanoseconds and never run backwards."""
+
+    problems: Problems
+    unit: str
+    _now: int | None = None
+    _ids: set[int] = field(default_factory=set)
+
+    def request(
+        self,
+        row: int,
+        prompt: object,
+        output: object,
+        *,
+        arrival: object = NOT_GIVEN,
+        ident: object = None,
+        priority: object = None,
+        salt: object = None,
+        spans: tuple[Span, ...] = (),
+        answer: Source | None = None,
+    ) -> Request | None:
+        """Return the request of a row, None where its lengths are none."""
+        lengths = self.lengths(row, prompt, output)
+        if lengths is None:
+            return None
+        self.problems.found += 1
+        self.identify(row, ident)
+        return Request(
+            row,
+            self.time(row, arrival),
+            *lengths,
+            spans,
+            answer,
+            tokens(priority) or 0,
+            str(salt)[:_SHOWN] if salt else "",
+        )
+
+    def lengths(self, row: int, prompt: object, output: object) -> tuple[int, int] | None:
+        """Return both lengths in tokens; a prompt has one at least."""
+        if prompt is None or output is None or prompt == "" or output == "":
+            self.problems.note("no_lengths", row, "it gives no tokens of prompt or output")
+            return None
+        read = (tokens(prompt), tokens(output))
+        if read[0] is None or read[1] is None or read[0] == 0:
+            wrong = output if read[0] else prompt
+            self.problems.note("bad_lengths", row, f"{shorten(wrong)} is no length from 0 to {MAX_TOKENS:,} tokens")
+            return None
+        if read[1] == 0:
+            self.problems.note("nothing_sampled", row, "an output of 0 tokens")
+        return read[0], read[1]
+
+    def time(self, row: int, value: object) -> int:
+        """Return when a row arrives: at the time of the row before it where it does not say, or says it is earlier."""
+        now = self._now or 0
+        if value is NOT_GIVEN:
+            return now
+        read = nanoseconds(value, self.unit)
+        if read is None:
+            self.problems.note("bad_time", row, f"{shorten(value)} is no time")
+            return now
+        if self._now is not None and read < self._now:
+            self.problems.note("clock_backwards", row, f"{shorten(value)} is before the row above")
+            return now
+        self._now = read
+        return read
+
+    def identify(self, row: int, ident: object) -> None:
+        """Note an id that was there before, among the first million."""
+        if ident is None or ident == "" or len(self._ids) >= MAX_IDS:
+            return
+        key = hash(str(ident))
+        if key in self._ids:
+            self.problems.note("duplicate_id", row, f"id {shorten(ident)} again")
+        self._ids.add(key)
+
+
+def shorten(value: object) -> str:
+    """Return a stranger's value for a message."""
+    text = ascii(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,95 @@
+"""CSV traces: a header with known or given names, or two columns of lengths, or three with the arrival in front."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from kvplan.errors import UnreadableInput
+from kvplan.simulate.request import Request
+from kvplan.simulate.trace.layout import Layout, find_roles, folded
+from kvplan.simulate.trace.problems import Problems
+from kvplan.simulate.trace.rows import NOT_GIVEN, Rows
+from kvplan.simulate.trace.values import nanoseconds, tokens
+
+if TYPE_CHECKING:
+    from _csv import _reader
+
+_SHOWN = 8
+
+
+def read_table(first: str, rest: Iterable[str], layout: Layout, problems: Problems) -> Iterator[Request]:
+    """Yield the requests of a CSV; `first` is its first line."""
+    delimiter = max(",;\t", key=first.count)
+    cells = _cells(csv.reader(chain([first], rest), delimiter=delimiter))
+    header = next(cells, [])
+    headless = tokens(header[0]) is not None or nanoseconds(header[0], "s") is not None
+    columns = _positions(len(header)) if headless else _named(header, layout)
+    rows = Rows(problems, layout.unit or "s")
+    for row, values in enumerate(chain([header], cells) if headless else cells):
+        if (request := _request(row, values, columns, rows)) is not None:
+            yield request
+
+
+def _request(row: int, values: Sequence[str], columns: Mapping[str, int], rows: Rows) -> Request | None:
+    def cell(role: str) -> str | None:
+        at = columns.get(role)
+        return None if at is None or at >= len(values) else values[at]
+
+    return rows.request(
+        row,
+        cell("prompt"),
+        cell("output"),
+        arrival=cell("arrival") if "arrival" in columns else NOT_GIVEN,
+        ident=cell("id"),
+        priority=cell("priority"),
+        salt=cell("salt"),
+    )
+
+
+def _cells(reader: _reader) -> Iterator[list[str]]:
+    """Yield the rows that hold anything; one that the parser refuses comes out as a row without lengths."""
+    while True:
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield [""]
+            continue
+        if values:
+            yield values
+
+
+def _positions(count: int) -> dict[str, int]:
+    if count == 2:
+        return {"prompt": 0, "output": 1}
+    if count == 3:
+        return {"arrival": 0, "prompt": 1, "output": 2}
+    raise UnreadableInput(
+        f"a CSV of {count} columns without a header",
+        "two columns are prompt and output tokens, three arrival, prompt and output; else give it a header",
+    )
+
+
+def _named(header: Sequence[str], layout: Layout) -> dict[str, int]:
+    """Return where each role's column is, by the user's names before the known ones."""
+    places = {folded(name): at for at, name in reversed(list(enumerate(header)))}
+    names = find_roles(header) | dict(layout.columns)
+    columns = {}
+    for role, name in names.items():
+        if folded(name) not in places:
+            raise UnreadableInput(f"the CSV has no column {name[:40]!r}", f"it has {_listed(header)}")
+        columns[role] = places[folded(name)]
+    lacking = [role for role in ("prompt", "output") if role not in columns]
+    if lacking:
+        hint = f"it has {_listed(header)}; name it with --columns {','.join(f'{role}=NAME' for role in lacking)}"
+        raise UnreadableInput(f"no column of the CSV is known to hold {' or '.join(lacking)} tokens", hint)
+    return columns
+
+
+def _listed(header: Sequence[str]) -> str:
+    more = f" and {len(header) - _SHOWN} more" if len(header) > _SHOWN else ""
+    return ", ".join(name.strip()[:30] for name in header[:_SHOWN]) + more
