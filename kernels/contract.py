@@ -6,6 +6,13 @@ import torch
 
 VECTOR = 16  # bytes: the widest load of a thread, and the alignment that every row of a cache must keep
 INT32 = 2**31
+# How a cache's elements are read: 16-bit numbers, or bytes that are unpacked by their format
+FORMATS = {
+    torch.bfloat16: "half",
+    torch.float16: "half",
+    torch.float8_e4m3fn: "e4m3",
+    torch.float8_e5m2: "e5m2",
+}
 
 
 class ContractError(ValueError):
@@ -24,7 +31,7 @@ def vectors(name: str, tensor: torch.Tensor, dim: int) -> int:
     The kernels multiply it back, and the compiler then knows the alignment of every row from the source text. A stride
     in elements would have to be divisible by 16 to be believed, and one odd stride would cost four times the loads.
     """
-    size = tensor.stride(dim) * tensor.element_size()
+    size: int = tensor.stride(dim) * tensor.element_size()
     require(size % VECTOR == 0, f"{name}: the stride of dim {dim} is {size} bytes, no multiple of {VECTOR}")
     return size // VECTOR
 
@@ -37,14 +44,15 @@ def aligned(name: str, tensor: torch.Tensor) -> None:
 
 def reach(tensor: torch.Tensor) -> int:
     """Return one past the largest element offset that indexing `tensor` can produce."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    furthest: int = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return 1 + furthest
 
 
-def in_range(name: str, ids: torch.Tensor, limit: int) -> None:
-    """Refuse ids outside [0, limit); reads them back from the device, so never under a graph capture."""
+def in_range(name: str, ids: torch.Tensor, limit: int, *, least: int = 0) -> None:
+    """Refuse ids outside [least, limit); reads them back from the device, so never under a graph capture."""
     if ids.numel():
         low, high = int(ids.min()), int(ids.max())
-        require(0 <= low and high < limit, f"{name}: ids from {low} to {high}, but there are {limit}")
+        require(least <= low and high < limit, f"{name}: ids from {low} to {high} are not all in [{least}, {limit})")
 
 
 def same_device(**tensors: torch.Tensor | None) -> None:

@@ -3,7 +3,7 @@
 The idea that serves every variant: a cached row is read as 16-bit words in one or two runs, powers of two both.
 
     bf16, fp16, D = 64, 128, 256     run a = the row
-    D = 80, 96, 192                  run a = the largest power of two, run b = the rest, its loads masked to what is there
+    D = 80, 96, 192                  run a = the largest power of two, run b = the rest, masked to what is there
     MLA, 512 + 64                    run a = latent, key and value at once; run b = rope, key only
     fp8                              a word holds two dims: unpacked exactly to fp16, a tile of even and one of odd dims
 
@@ -12,21 +12,16 @@ fp8 is read as words because tensor cores take their operands through transposin
 e4m3 and e5m2 value; the scales are folded into the softmax scale and the epilogue, so no element is ever scaled.
 
 Work is cut into chunks of one size, so skewed lengths balance themselves; a program whose chunk is empty ends at once.
-The grid depends on maxima only, and nothing is read back: a launch can be captured in a CUDA graph.
+The grid depends on maxima only, and nothing is read back: a launch can be captured in a CUDA graph. `paged_launch` is
+the launcher.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import Any
-
-import torch
 import triton
 import triton.language as tl
 
-from . import contract, tiling
-from .contract import VECTOR, require
+from .contract import VECTOR
 
 LOG2E = tl.constexpr(1.4426950408889634)
 VEC = tl.constexpr(VECTOR // 2)  # words in 16 bytes
@@ -34,7 +29,7 @@ VEC = tl.constexpr(VECTOR // 2)  # words in 16 bytes
 
 @triton.jit
 def _row(row, seen, WORDS: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
-    """Load the rows that begin at `row` [TILE] as run a [TILE, A] and run b [TILE, B]; without a b, a serves as both."""
+    """Load the rows that begin at `row` [TILE] as run a [TILE, A] and run b [TILE, B], which is a where B is 0."""
     a = tl.load(row[:, None] + tl.arange(0, A)[None, :], mask=seen[:, None], other=0)
     b = a
     if B > 0:
@@ -88,42 +83,36 @@ def _weigh(p, words, fade, even_acc, odd_acc, FORMAT: tl.constexpr, CONVERT: tl.
 
 @triton.jit
 def _query(row, live, first, limit, WIDTH: tl.constexpr, FORMAT: tl.constexpr):
-    """Load the dims of q [ROWS, ...] that face one run of words [first, first + WIDTH): evens and odds, or all twice."""
-    word = first + tl.arange(0, WIDTH)[None, :]
-    mask = live & (word < limit)
-    if FORMAT == "half":
-        even = tl.load(row + word, mask=mask, other=0.0)
-        odd = even
-    else:
-        even = tl.load(row + word * 2, mask=mask, other=0.0).to(tl.float16)
-        odd = tl.load(row + word * 2 + 1, mask=mask, other=0.0).to(tl.float16)
+    """Load the dims of q [ROWS, ...] that face the words [first, first + WIDTH): evens and odds, or all twice."""
+    PER_WORD: tl.constexpr = 1 if FORMAT == "half" else 2
+    dim = first * PER_WORD + tl.arange(0, WIDTH * PER_WORD)[None, :]
+    q = tl.load(row + dim, mask=live & (dim < limit * PER_WORD), other=0.0)
+    even, odd = q, q
+    if FORMAT != "half":
+        even, odd = tl.split(q.to(tl.float16).reshape(q.shape[0], WIDTH, 2))
     return even, odd
 
 
 @triton.jit
 def _store(row, live, first, limit, even, odd, WIDTH: tl.constexpr, FORMAT: tl.constexpr):
     """Store one run of the output, the counterpart of `_query`."""
-    word = first + tl.arange(0, WIDTH)[None, :]
-    mask = live & (word < limit)
-    kind = row.dtype.element_ty
-    if FORMAT == "half":
-        tl.store(row + word, even.to(kind), mask=mask)
-    else:
-        tl.store(row + word * 2, even.to(kind), mask=mask)
-        tl.store(row + word * 2 + 1, odd.to(kind), mask=mask)
+    PER_WORD: tl.constexpr = 1 if FORMAT == "half" else 2
+    dim = first * PER_WORD + tl.arange(0, WIDTH * PER_WORD)[None, :]
+    out = even if FORMAT == "half" else tl.interleave(even, odd)
+    tl.store(row + dim, out.to(row.dtype.element_ty), mask=live & (dim < limit * PER_WORD))
 
 
 # A scalar that happens to be 1 or a multiple of 16 would compile a variant of its own, at worst during a graph capture
 @triton.jit(
     do_not_specialize=[
-        "q_req", "q_head", "page_vecs", "token_vecs", "head_vecs", "v_vecs", "table_req", "span", "chunk", "heads",
-        "splits",
+        "q_req_vecs", "q_head_vecs", "page_vecs", "token_vecs", "head_vecs", "v_vecs", "table_req", "span", "chunk",
+        "heads", "splits",
     ]
 )  # fmt: skip
 def decode_kernel(
     q_ptr, pool_ptr, table_ptr, len_ptr, sink_ptr, scale_ptr, out_ptr, lse_ptr,
     qk_scale, v_scale, softcap,
-    q_req, q_head, page_vecs, token_vecs, head_vecs, v_vecs, table_req, span, chunk, heads, splits,
+    q_req_vecs, q_head_vecs, page_vecs, token_vecs, head_vecs, v_vecs, table_req, span, chunk, heads, splits,
     GROUP: tl.constexpr, ROWS: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, STAGES: tl.constexpr,
     KEY: tl.constexpr, KA: tl.constexpr, KB: tl.constexpr, VALUE: tl.constexpr, VA: tl.constexpr, VB: tl.constexpr,
     FORMAT: tl.constexpr, CONVERT: tl.constexpr, WIDE: tl.constexpr, CHUNKED: tl.constexpr,
@@ -153,7 +142,7 @@ def decode_kernel(
         return
 
     live = (member < GROUP)[:, None]
-    q_row = (q_ptr + req * q_req + head * q_head)[:, None]
+    q_row = (q_ptr + req * (q_req_vecs * VEC) + head * (q_head_vecs * VEC))[:, None]
     qa, qa_odd = _query(q_row, live, 0, KEY, KA, FORMAT)
     acc_a = tl.zeros([ROWS, VA], tl.float32)
     acc_a_odd = tl.zeros([ROWS, VA], tl.float32)
@@ -245,214 +234,3 @@ def combine_kernel(
         top = peak
     out = acc / tl.where(total > 0, total, 1.0)
     tl.store(out_ptr + row * WIDTH + d, out.to(out_ptr.dtype.element_ty), mask=d < WIDTH)
-
-
-FORMATS = {
-    torch.bfloat16: "half",
-    torch.float16: "half",
-    torch.float8_e4m3fn: "e4m3",
-    torch.float8_e5m2: "e5m2",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A decode step that was checked and has its workspace: calling it launches, reads nothing back, allocates nothing.
-
-    Lengths and tables are read by the kernel, so they may change between calls, within `max_len` and the pool.
-    """
-
-    out: torch.Tensor
-    grid: tuple[int, int, int]
-    arguments: tuple[Any, ...]
-    constants: dict[str, Any]
-    tiling: tiling.Tiling
-    splits: int
-    partial: torch.Tensor = field(repr=False)
-    lse: torch.Tensor = field(repr=False)
-
-    def __call__(self) -> torch.Tensor:
-        """Launch, and return `out` [requests, heads, value width]."""
-        decode_kernel[self.grid](
-            *self.arguments, **self.constants, num_warps=self.tiling.warps, num_stages=self.tiling.stages
-        )
-        if self.splits > 1:
-            requests, heads, width = self.out.shape
-            combine_kernel[(requests * heads,)](
-                self.partial, self.lse, self.out, self.splits,
-                WIDTH=width, PAD=triton.next_power_of_2(width), BLOCK=16, num_warps=4,
-            )  # fmt: skip
-        return self.out
-
-
-def runs(words: int) -> tuple[int, int]:
-    """Return the widths of run a and run b of a row: the largest power of two, and what holds the rest (16 at least)."""
-    a = 1 << (words.bit_length() - 1)
-    rest = words - a
-    return a, (max(16, triton.next_power_of_2(rest)) if rest else 0)
-
-
-def constants(
-    *,
-    chip: tiling.Chip,
-    cut: tiling.Tiling,
-    cache: torch.dtype,
-    group: int,
-    page: int,
-    key: int,
-    value: int,
-    wide: bool,
-    chunked: bool,
-) -> dict[str, Any]:
-    """Return the compile-time arguments of `decode_kernel`; `key` and `value` are head dims."""
-    per_word = 2 // cache.itemsize
-    (ka, kb), (va, vb) = runs(key // per_word), runs(value // per_word)
-    return {
-        "GROUP": group, "ROWS": max(16, min(cut.rows, triton.next_power_of_2(group))),
-        "PAGE": page, "TILE": cut.tile, "STAGES": cut.stages,
-        "KEY": key // per_word, "KA": ka, "KB": kb, "VALUE": value // per_word, "VA": va, "VB": vb,
-        "FORMAT": FORMATS[cache], "CONVERT": FORMATS[cache] == "e4m3" and chip.converts_fp8,
-        "WIDE": wide, "CHUNKED": chunked,
-    }  # fmt: skip
-
-
-def prepare(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor | None,
-    table: torch.Tensor,
-    lengths: torch.Tensor,
-    *,
-    scale: float,
-    max_len: int | None = None,
-    k_scale: float = 1.0,
-    v_scale: float = 1.0,
-    head_scales: torch.Tensor | None = None,
-    latent: int = 0,
-    sinks: torch.Tensor | None = None,
-    softcap: float | None = None,
-    window: int | None = None,
-    chunked: bool = False,
-    cut: tiling.Tiling | None = None,
-    chunk: int | None = None,
-) -> Launch:
-    """Check everything, choose the tiling and the chunks, allocate the workspace; arguments as in `reference.decode`.
-
-    k and v are views of one pool with equal strides (so V is at a constant distance), in any memory order of page,
-    token and head. `max_len` is the longest length that later calls may bring. Raises ContractError.
-    """
-    requests, heads, kv_heads, page, value = _check(
-        q, k, v, table, lengths, head_scales=head_scales, latent=latent, sinks=sinks, window=window, chunked=chunked
-    )
-    longest = int(lengths.max()) if requests else 0
-    most = longest if max_len is None else max_len
-    require(most >= longest, f"max_len is {most}, but a request has {longest} tokens")
-    require(most <= table.shape[1] * page, f"table: {table.shape[1]} pages of {page} hold no request of {most} tokens")
-    _check_table(table, lengths, page=page, pages=k.shape[0], window=window, chunked=chunked)
-
-    chip, fp8 = tiling.chip_of(q.device), k.element_size() == 1
-    pool, values = (k, v) if not fp8 else (k.view(torch.int16), None if v is None else v.view(torch.int16))
-    cut = cut or tiling.choose(chip, words=pool.shape[3], latent=v is None, fp8=fp8)
-    distance = 0 if values is None else (values.data_ptr() - pool.data_ptr()) // pool.element_size()
-    extent = max(contract.reach(pool), 0 if values is None else distance + contract.reach(values))
-    compiled = constants(
-        chip=chip, cut=cut, cache=k.dtype, group=heads // kv_heads, page=page, key=q.shape[2], value=value,
-        wide=extent >= contract.INT32, chunked=chunked,
-    )  # fmt: skip
-    blocks = kv_heads * triton.cdiv(compiled["GROUP"], compiled["ROWS"])
-    span = most if window is None else min(most, window + cut.tile)
-    if chunk is None:
-        tokens = min(requests * span, k.shape[0] * page)
-        chunk = tiling.chunk_size(
-            chip, tokens=tokens, longest=span, blocks=blocks, tile=cut.tile, latent=v is None
-        )  # fmt: skip
-    require(chunk % cut.tile == 0, f"chunk {chunk} is no multiple of the tile, {cut.tile} tokens")
-    splits = max(1, triton.cdiv(span, chunk))
-    require(max(blocks, requests) < 2**16, f"{requests} requests x {blocks} blocks of heads: a grid dim ends at 65,535")
-
-    out = torch.empty(requests, heads, value, dtype=q.dtype, device=q.device)
-    partial = out if splits == 1 else torch.empty(requests, heads, splits, value, device=q.device)
-    lse = torch.empty(requests, heads, splits, device=q.device)
-    # The shifts leave e4m3 2**8 too small, K and V alike
-    fix = 256.0 if compiled["FORMAT"] == "e4m3" and not compiled["CONVERT"] else 1.0
-    logit = scale * k_scale * fix * LOG2E.value
-    arguments = (
-        q, pool, table, lengths, sinks, head_scales, partial, lse,
-        logit if softcap is None else 2 * logit / softcap, v_scale * fix,
-        None if softcap is None else softcap * LOG2E.value,
-        q.stride(0), q.stride(1), *(contract.vectors("k", k, dim) for dim in (0, 1, 2)),
-        None if values is None else distance * pool.element_size() // VECTOR,
-        table.stride(0), window, chunk, heads, splits,
-    )  # fmt: skip
-    return Launch(out, (splits, blocks, requests), arguments, compiled, cut, splits, partial, lse)
-
-
-def decode(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None, table: torch.Tensor, lengths: torch.Tensor, **options: Any
-) -> torch.Tensor:
-    """Prepare and launch once; `prepare` names the options."""
-    return prepare(q, k, v, table, lengths, **options)()
-
-
-def _check(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor | None,
-    table: torch.Tensor,
-    lengths: torch.Tensor,
-    *,
-    head_scales: torch.Tensor | None,
-    latent: int,
-    sinks: torch.Tensor | None,
-    window: int | None,
-    chunked: bool,
-) -> tuple[int, int, int, int, int]:
-    """Hold the tensors to the contract; return requests, heads, KV heads, page size and value width."""
-    contract.same_device(q=q, k=k, v=v, table=table, lengths=lengths, head_scales=head_scales, sinks=sinks)
-    require(q.dim() == 3 and k.dim() == 4, f"q has {q.dim()} dims and k {k.dim()}, not 3 and 4")
-    (requests, heads, dim), (_, page, kv_heads, key) = q.shape, k.shape
-    require(dim == key, f"q has head dim {dim}, k has {key}")
-    require(heads % kv_heads == 0, f"{heads} query heads do not divide among {kv_heads} KV heads")
-    require(k.dtype in FORMATS, f"k: dtype {k.dtype} is none of {', '.join(map(str, FORMATS))}")
-    require(q.dtype in (torch.bfloat16, torch.float16), f"q: dtype {q.dtype} is neither bfloat16 nor float16")
-    require(k.element_size() == 1 or q.dtype == k.dtype, f"q is {q.dtype}, the cache {k.dtype}")
-    for name, tensor in (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v)):
-        contract.aligned(name, tensor)
-    if v is None:
-        value = latent
-        require(latent in (key, runs(key)[0]), f"latent: {latent} of {key} dims is not the first run of a row")
-        require(kv_heads == 1 or latent == key, f"a latent cache has one KV head, not {kv_heads}")
-    else:
-        value = v.shape[3]
-        require(v.dtype == k.dtype and v.shape[:3] == k.shape[:3], "v: not of k's dtype, pages, page size and heads")
-        require(v.stride() == k.stride(), f"v: strides {v.stride()}, but k has {k.stride()}")
-        shared = v.untyped_storage().data_ptr() == k.untyped_storage().data_ptr()
-        require(shared, "k and v are two allocations: they must be views of one pool")
-    for name, width in (("k", key), ("v", value)):
-        words = width * k.element_size() // 2
-        require(words >= 16, f"{name}: rows of {width} dims are less than 16 words")
-        require(width * k.element_size() % VECTOR == 0, f"{name}: rows of {width} dims are no multiple of 16 bytes")
-    require(table.dtype == torch.int32 and table.dim() == 2, "table: not int32 [requests, pages]")
-    require(lengths.dtype == torch.int32 and lengths.dim() == 1, "lengths: not int32 [requests]")
-    require(len(table) == len(lengths) == requests, f"{requests} queries, {len(table)} tables, {len(lengths)} lengths")
-    require(table.stride(1) == 1 and lengths.is_contiguous(), "table and lengths: rows must be contiguous")
-    require(window is None or window > 0, f"window: {window} tokens")
-    require(window is not None or not chunked, "chunked attention needs a window: the tokens of a chunk")
-    if head_scales is not None:
-        fits = head_scales.shape == (2, kv_heads) and head_scales.dtype == torch.float32
-        require(fits and head_scales.is_contiguous(), "head_scales: not contiguous float32 [2, kv_heads]")
-    if sinks is not None:
-        require(sinks.shape == (heads,) and sinks.is_contiguous(), "sinks: not contiguous [heads]")
-    return requests, heads, kv_heads, page, value
-
-
-def _check_table(
-    table: torch.Tensor, lengths: torch.Tensor, *, page: int, pages: int, window: int | None, chunked: bool
-) -> None:
-    """Refuse page ids that a program would read and the pool does not have; ids outside windows may be anything."""
-    column = torch.arange(table.shape[1], device=table.device)[None, :]
-    first = torch.zeros_like(lengths)
-    if window is not None:
-        first = (lengths - 1).clamp(0) // window * window if chunked else (lengths - window).clamp(0)
-    used = (column >= first[:, None] // page) & (column * page < lengths[:, None])
-    contract.in_range("table", table[used], pages)

@@ -1,4 +1,4 @@
-"""What the kernels compute, as definitions in float64 on a CPU: slow, plain, and read before any kernel.
+"""What the kernels compute, as definitions in float64: slow, plain, on a CPU, and read before any kernel.
 
 A cache is indexed [page, slot, head, dim] whatever its memory order is (HND caches come in as transposed views).
 """
@@ -46,9 +46,7 @@ def decode(
         seen = slice(first - pages.start * page, length - pages.start * page)
         keys = k[ids.to(k.device)].cpu().double().flatten(0, 1)[seen]
         values = keys[..., :latent] if v is None else v[ids.to(v.device)].cpu().double().flatten(0, 1)[seen]
-        keys, values = (
-            x.repeat_interleave(heads // kv_heads, dim=1) for x in (keys * k_factor, values * v_factor)
-        )
+        keys, values = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (keys * k_factor, values * v_factor))
         logits = torch.einsum("hd,thd->ht", q[request].cpu().double(), keys) * scale
         if softcap is not None:
             logits = softcap * torch.tanh(logits / softcap)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from .contract import ContractError
+
 FP8_CONVERTS = 89  # sm_89 was the first to turn a word of two fp8 values into two fp16 values
 _WAVES = 4  # programs for each slot of the card: enough that the last wave, partly empty, costs little
 _SHORTEST = 512  # tokens: below this the partial outputs of a chunk weigh more than 2 % of its context
@@ -50,9 +52,45 @@ def chip_of(device: torch.device) -> Chip:
     return Chip("cuda", facts.major * 10 + facts.minor, facts.multi_processor_count)
 
 
-def choose(chip: Chip, *, words: int, latent: bool, fp8: bool) -> Tiling:
-    """Return the tiling of a row of `words` 16-bit words."""
-    return Tiling(32, 8, 2, 64) if latent else Tiling(64, 4, 3, 64)
+# (chip family, kind of row, up to this many 16-bit words) -> tiling; the first row that fits is taken. Element size and
+# head dim both come in as the words of a row. Stages 3 give one buffer of K and V ahead: the page ids take the others.
+_TABLE = (
+    # a key of one run: four programs a multiprocessor hide the latency better than a deeper pipeline of one
+    ("cuda", "whole", 128, Tiling(64, 4, 3, 32)),
+    ("cuda", "whole", 256, Tiling(32, 4, 3, 32)),
+    ("cuda", "whole", 512, Tiling(32, 8, 2, 16)),  # 83 KB of shared memory; sm_89 and sm_120 have 99
+    # of two runs: 64 tokens make the layout of a 16-word run repeat itself (196 registers at D 80, against 86)
+    ("cuda", "split", 256, Tiling(32, 4, 3, 16)),
+    ("cuda", "split", 512, Tiling(32, 8, 2, 16)),
+    # MLA: 64 query heads spill 70 values on sm_90, 32 none
+    ("cuda", "latent", 576, Tiling(32, 8, 2, 32)),
+    ("hip", "whole", 128, Tiling(64, 4, 3, 32)),
+    ("hip", "whole", 256, Tiling(32, 4, 3, 32)),
+    ("hip", "whole", 512, Tiling(32, 8, 2, 16)),  # just the 64 KB of a compute unit
+    ("hip", "split", 256, Tiling(32, 4, 3, 16)),
+    ("hip", "split", 512, Tiling(16, 4, 2, 16)),
+    ("hip", "latent", 576, Tiling(16, 4, 2, 32)),  # 32 tokens spill 288 values on gfx942
+)
+
+
+# What `verify --tune` and the benchmark time: more stages pay from 5 on (4 compiles to what 3 does)
+CANDIDATES = (
+    Tiling(32, 4, 3, 32), Tiling(32, 4, 5, 32), Tiling(64, 4, 3, 32), Tiling(64, 4, 5, 32), Tiling(64, 8, 3, 32),
+    Tiling(128, 8, 3, 32),
+)  # fmt: skip
+LATENT_CANDIDATES = (
+    Tiling(16, 4, 2, 32), Tiling(32, 8, 2, 16), Tiling(32, 8, 2, 32), Tiling(32, 8, 2, 64), Tiling(64, 8, 2, 32),
+)  # fmt: skip
+
+
+def choose(chip: Chip, *, words: int, latent: bool) -> Tiling:
+    """Return the tiling for keys of `words` 16-bit words; raises ContractError for rows wider than any in the table."""
+    kind = "latent" if latent else "split" if words & (words - 1) else "whole"
+    family = "hip" if chip.family == "hip" else "cuda"
+    for of_family, of_kind, widest, found in _TABLE:
+        if (of_family, of_kind) == (family, kind) and words <= widest:
+            return found
+    raise ContractError(f"k: rows of {words} words are wider than the kernel's table")
 
 
 def chunk_size(chip: Chip, *, tokens: int, longest: int, blocks: int, tile: int, latent: bool) -> int:

@@ -35,7 +35,7 @@ def enable() -> None:
     if compiled and os.environ.get("TRITON_INTERPRET") != "1":
         raise InterpreterUnusable(f"{compiled[0]} was imported for a GPU: the interpreter must be switched on first")
     os.environ["TRITON_INTERPRET"] = "1"
-    import numpy as np  # noqa: PLC0415  # the extra `gpu`, and the environment must be set before triton is imported
+    import numpy as np  # noqa: PLC0415  # the environment must be set before triton is imported
     import triton  # noqa: PLC0415
     from triton.runtime import interpreter  # noqa: PLC0415
 
