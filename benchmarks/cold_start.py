@@ -1,4 +1,4 @@
-"""What a start costs, as ratios to `python -c pass` measured in the same run: CPU seconds, the best of many, turn by turn.
+"""What a start costs, as ratios to `python -c pass` in one run: CPU seconds, the best of many, turn by turn.
 
     python benchmarks/cold_start.py [--runs 20]
 

@@ -5,10 +5,12 @@
     ├── UnreadableInput             2   a file that is missing, too large or not what it claims to be
     ├── InvalidConfig               2   a config.json that contradicts itself or lacks a field
     ├── UnknownModel                2   no such built-in id, folder, repository or revision
-    ├── UnknownArchitecture         2   no reader for this architecture: kvplan declines to guess
+    ├── UnknownArchitecture         2   no reader for this architecture or this form of it: kvplan declines to guess
     ├── UnknownGpu                  2   no such card in the catalogue
     ├── UnknownEngine               2   no such engine, or a release outside the known ones
-    └── HubUnreachable              3   the Hub refused or could not be reached
+    ├── HubUnreachable              3   the Hub refused or could not be reached
+    ├── UrlUnreachable              3   a server's address refused or could not be reached
+    └── NoGpu                       4   no card in this machine that could be asked or used
 
 Exit code 1 is not an error: it is the answer "no". An error has a `message` (what), a `hint` (what to do next) and an
 `exit_code`; the command line prints the first two on stderr, one line each.
@@ -64,6 +66,18 @@ class HubUnreachable(KvplanError):
     """The Hub refused or could not be reached."""
 
     exit_code = UNREACHABLE
+
+
+class UrlUnreachable(KvplanError):
+    """A server's address refused or could not be reached."""
+
+    exit_code = UNREACHABLE
+
+
+class NoGpu(KvplanError):
+    """No card in this machine that could be asked or used."""
+
+    exit_code = NO_GPU
 
 
 def near(name: str, known: Iterable[str], *, limit: int = 3) -> str:

@@ -1,4 +1,4 @@
-"""Write MODULES.md: every module in one sentence, which is the first of its docstring. A test holds the file to the code."""
+"""Write MODULES.md: every module in one sentence, the first of its docstring. A test holds the file to the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ def sentence(path: Path) -> str:
 
 def module_map() -> str:
     """Return the text of MODULES.md."""
-    lines = ["# The modules, one sentence each", "", "Written by `python scripts/module_map.py` from their docstrings.", ""]
+    lines = [
+        "# The modules, one sentence each",
+        "",
+        "Written by `python scripts/module_map.py` from their docstrings.",
+        "",
+    ]
     folder = None
     for path in sorted(p for name in FOLDERS for p in (ROOT / name).rglob("*.py") if "_assets" not in p.parts):
         if path.parent != folder:

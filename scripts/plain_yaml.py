@@ -1,4 +1,4 @@
-"""Writes the plain YAML of profiles/ (kvplan/profile.py reads it back): a line a field, values as JSON or bare words."""
+"""Write the plain YAML of profiles/ (kvplan/profile.py reads it back): a line a field, values as JSON or bare words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configs from a stranger, over every family: an answer or one clear error, never a traceback, nothing absurd, no long wait."""
+"""Configs from a stranger, over every family: an answer or one clear error, no traceback, nothing absurd, no wait."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ HOSTILE = st.one_of(
     st.sampled_from([0, -1, 1, 3, 7, 2**31, 2**63, 10**30, -(10**30), 1.5, float("inf"), float("-inf"), float("nan")]),
     st.sampled_from(["", "x", "full_attention", "é\n\x1b[31m", "9" * 50]),
     st.lists(st.sampled_from([None, 0, -1, 1, "full_attention", "mamba", {}, 2**40]), max_size=5),
-    st.dictionaries(st.sampled_from(["type", "rope_type", "factor", "model_type", "num_bits"]), st.sampled_from([0, "x", -5, None]), max_size=3),
+    st.dictionaries(
+        st.sampled_from(["type", "rope_type", "factor", "model_type", "num_bits"]),
+        st.sampled_from([0, "x", -5, None]),
+        max_size=3,
+    ),
 )
 
 
@@ -70,8 +74,7 @@ def answer(tmp_path, config: Any) -> None:
     try:
         plan = kvplan.plan(file, gpu="h100-sxm", kv_cache_memory_bytes="40 GiB")
     except KvplanError as error:
-        assert error.message
-        assert len(error.message) < 1000
+        assert 0 < len(error.message) < 1000  # noqa: PT017  # an answer is as good as an error here
     else:
         assert_sane(plan)
         json.dumps(plan.to_dict())
@@ -88,10 +91,10 @@ def assert_sane(plan: kvplan.Plan) -> None:
     assert bool(plan.reasons) == (plan.verdict == "refused")
 
 
-@pytest.mark.parametrize(("name", "config"), FAMILIES, ids=[name for name, _ in FAMILIES])
+@pytest.mark.parametrize("config", [config for _, config in FAMILIES], ids=[name for name, _ in FAMILIES])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_mutated_configs(tmp_path, name, config, data):
+def test_mutated_configs(tmp_path, config, data):
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(places(config)))
         config = changed(config, path, data.draw(HOSTILE), remove=data.draw(st.booleans()))

@@ -13,9 +13,9 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from kvplan import gpu_catalogue as catalogue
-from kvplan.profile import plain
 from kvplan.errors import UnknownGpu, UsageError
 from kvplan.hardware import Gpu, find_gpu, gpu_names, gpus, parse_gpu
+from kvplan.profile import plain
 from kvplan.units import GIB, MIB
 
 FAMILY_FILES = sorted(path for path in catalogue.GPUS.glob("*.yaml") if path.stem not in {"defaults", "instances"})

@@ -1,4 +1,4 @@
-"""The packaging guard: what is built is what the checkout holds, under one name, and runs where nothing else is installed."""
+"""The packaging guard: what is built is what the checkout holds, under one name, and runs by itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def test_the_wheel_holds_one_package_and_its_metadata(built):
 
 @pytest.mark.parametrize("folder", ["profiles", "kernels"])
 def test_profiles_and_kernels_go_with_it(built, folder):
-    inside = {name.removeprefix(f"kvplan/_assets/{folder}/") for name in names(built[1]) if f"_assets/{folder}/" in name}
+    inside = {
+        name.removeprefix(f"kvplan/_assets/{folder}/") for name in names(built[1]) if f"_assets/{folder}/" in name
+    }
     here = {
         str(path.relative_to(ROOT / folder))
         for path in (ROOT / folder).rglob("*")

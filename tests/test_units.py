@@ -24,7 +24,9 @@ def test_sizes_are_read_with_their_unit(text, size):
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["80", "", "GiB", "-1 GiB", "1e3 GB", "80 G", "80 GiB GiB", "nan GB", "٣ GB", "9" * 30 + " B"])
+@pytest.mark.parametrize(
+    "text", ["80", "", "GiB", "-1 GiB", "1e3 GB", "80 G", "80 GiB GiB", "nan GB", "٣ GB", "9" * 30 + " B"]
+)
 def test_a_size_without_a_unit_is_refused(text):
     with pytest.raises(UsageError, match="is not a size with a unit"):
         parse_bytes(text, "--gpu-memory")

@@ -45,7 +45,9 @@ def test_a_batch_is_so_many_sequences():
     assert 32 * kvplan.plan(L8, max_model_len=8192).kv.sequence_bytes == 34_359_738_368
     mha = kvplan.plan(with_kv_heads(kvplan.load_model(L8), 32), max_model_len=8192)
     assert 32 * mha.kv.sequence_bytes / GB == pytest.approx(137.4, rel=1e-3)
-    assert 32 * kvplan.plan(L8, max_model_len=8192, kv_cache_dtype="fp8").kv.sequence_bytes / GB == pytest.approx(17.2, rel=2e-3)
+    assert 32 * kvplan.plan(L8, max_model_len=8192, kv_cache_dtype="fp8").kv.sequence_bytes / GB == pytest.approx(
+        17.2, rel=2e-3
+    )
     assert 200 * 2000 * kvplan.plan(L8).kv.bytes_per_token / GIB == pytest.approx(48.83, rel=1e-3)
 
 
@@ -79,7 +81,9 @@ def test_with_each_term_given_the_division_is_exact():
     assert plan.kv.tokens == 408_928
     assert plan.kv.max_concurrency == pytest.approx(49.9, abs=0.05)
     assert plan.kv.tokens / 1000 == pytest.approx(408.9, abs=0.05)
-    assert kvplan.plan(L8, max_model_len=8192, kv_cache_dtype="fp8", **GIVEN).kv.max_concurrency == pytest.approx(99.8, abs=0.05)
+    assert kvplan.plan(L8, max_model_len=8192, kv_cache_dtype="fp8", **GIVEN).kv.max_concurrency == pytest.approx(
+        99.8, abs=0.05
+    )
 
 
 def test_a_given_number_of_blocks():

@@ -16,6 +16,14 @@ from kvplan.errors import KvplanError, near
 
 COMMANDS = {
     "size": "how many tokens and requests a model holds on a card, or why the engine would refuse",
+    "fit": "which cards hold so many requests of such a length, and how many of them",
+    "verify": "the plan carried out on the card of this machine, predicted beside measured",
+    "audit": "what an engine or a running server says, beside what kvplan predicts",
+    "check": "what is wrong with the deployments of manifests, compose files and scripts",
+    "lock": "pin the models of those deployments and what is planned for them",
+    "diff": "what a change of manifests does to memory, tokens and requests",
+    "explain": "what a rule of the check looks at",
+    "simulate": "a trace against the planned pool, as the engine's own scheduler would run it",
     "gpus": "the cards that kvplan knows",
     "models": "the checkpoints that are built in",
     "schema": "the JSON schema of an output",
@@ -37,7 +45,9 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
-        single.command(help=COMMANDS[cmd_name].capitalize() + ".")(import_module(f"kvplan.cli.{cmd_name}").command)
+        module = import_module(f"kvplan.cli.{cmd_name}")
+        kind = getattr(module, "COMMAND_CLASS", None)
+        single.command(help=COMMANDS[cmd_name].capitalize() + ".", cls=kind)(module.command)
         return typer.main.get_command(single)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

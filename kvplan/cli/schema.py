@@ -12,6 +12,12 @@ class Name(StrEnum):
     """The outputs that have a schema."""
 
     size = "size"
+    config = "config"
+    check = "check"
+    size_fit = "size-fit"
+    fit = "fit"
+    metrics = "metrics"
+    verify = "verify"
 
 
 def command(name: Annotated[Name, typer.Argument(help="The output.")] = Name.size) -> int:

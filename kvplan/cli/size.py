@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kvplan.cli.engine_flags import EngineCommand
 from kvplan.errors import NO, OK, UsageError
 
 # What `size` without --gpu shows: a card of each size that clouds rent out
@@ -19,6 +20,7 @@ class Format(StrEnum):
     text = "text"
     json = "json"
     markdown = "markdown"
+    html = "html"
 
 
 _Text = str | None
@@ -30,13 +32,21 @@ def _engine(*names: str, help: str) -> Any:  # noqa: A002  # typer's own word
     return typer.Option(*names, help=help, show_default=False)
 
 
+COMMAND_CLASS = EngineCommand
+
+
 def command(
+    ctx: typer.Context,
     model: Annotated[str, typer.Argument(help="A Hub or built-in id, a folder, or a config.json.")],
     gpu: Annotated[list[str] | None, _engine("--gpu", help="Card, NAME or NAMExN; several give a table.")] = None,
-    engine: Annotated[str, typer.Option(help="vllm, or vllm@RELEASE.")] = "vllm",
+    engine: Annotated[
+        str, typer.Option(help="vllm, sglang or tensorrt-llm, NAME@RELEASE too; with its own flags. Two are compared.")
+    ] = "vllm",
     revision: Annotated[_Text, _engine("--revision", help="Branch, tag or commit on the Hub.")] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.text,
+    plot: Annotated[_Text, _engine("--plot", help="Draw it too: FILE.html, FILE.svg or FILE.png.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the formulas with this model's numbers.")] = False,
+    fit: Annotated[bool, typer.Option("--fit", help="Find the cheapest change that makes it start.")] = False,
     kv_heads: Annotated[_Count, _engine("--kv-heads", help="What if the model had N KV heads (MHA, GQA, MQA).")] = None,
     tensor_parallel_size: Annotated[
         list[str] | None, _engine("--tensor-parallel-size", "-tp", "--tp", help="GPUs that a layer is split over.")
@@ -76,6 +86,12 @@ def command(
         _Switch, _engine("--disable-hybrid-kv-cache-manager", help="Windows are kept at full length.")
     ] = None,
     speculative_config: Annotated[_Text, _engine("--speculative-config", help="JSON, as the engine takes it.")] = None,
+    enable_lora: Annotated[_Switch, _engine("--enable-lora", help="Room for LoRA adapters.")] = None,
+    max_loras: Annotated[_Text, _engine("--max-loras", help="Adapters at once.")] = None,
+    max_lora_rank: Annotated[_Text, _engine("--max-lora-rank", help="Largest rank of an adapter.")] = None,
+    usage: Annotated[_Text, _engine("--usage", help="server, or offline: whose defaults apply.")] = None,
+    cold: Annotated[_Switch, _engine("--cold", help="A first start, which compiles and tunes.")] = None,
+    no_local: Annotated[bool, typer.Option("--no-local", help="Leave local observations out.")] = False,
     gpu_memory: Annotated[_Text, _engine("--gpu-memory", help="Memory of the card, such as '80 GiB'.")] = None,
     weights: Annotated[_Text, _engine("--weights", help="Weights on one GPU.")] = None,
     activations: Annotated[_Text, _engine("--activations", help="Activation peak on one GPU.")] = None,
@@ -92,20 +108,50 @@ def command(
         from kvplan.model.what_if import with_kv_heads
 
         spec = with_kv_heads(spec, kv_heads)
+    if plot is not None:
+        from kvplan.cli.look import check_plot
+
+        check_plot(plot)
+    own = ctx.obj or {}
     axes = {name: _values(flags.pop(name, None)) for name in _AXES}
+    axes |= {name: _values([own.pop(name)]) for name in _OWN_AXES if name in own}
+    flags |= own
     cases = list(product(*axes.values()))
     if len(cases) > _MAX_PLANS:
         raise UsageError(f"{len(cases)} plans are more than kvplan makes at once ({_MAX_PLANS})")
-    plans = [plan(spec, engine=engine, **flags, **dict(zip(axes, case, strict=True))) for case in cases]
-    if len(plans) > 1:
+    settings = [dict(zip(axes, case, strict=True)) for case in cases]
+    if fit and (len(cases) > 1 or "," in engine or plot is not None or output is Format.html):
+        raise UsageError("--fit answers for one deployment, in text, json or markdown")
+    if "," in engine:
+        from kvplan.cli.compare import compare
+
+        return compare(spec, engine, flags, settings, output, plot)
+    plans = [plan(spec, engine=engine, local=not no_local, **flags, **setting) for setting in settings]
+    if fit:
+        from kvplan.cli.repair import fit_one
+
+        return fit_one(spec, engine, flags | settings[0], plans[0], output.value, local=not no_local)
+    common = _common(spec, engine, flags | settings[0], plans[0]) if len(plans) == 1 else []
+    if plot is not None or output is Format.html:
+        from kvplan.cli.look import look_at
+
+        drawn = common or plans
+        asked = [(engine, {**flags, **setting}) for setting in (settings * len(common) if common else settings)]
+        look_at(spec, asked, drawn, local=not no_local, plot=plot, page=output is Format.html)
+    if output is Format.html:
+        pass
+    elif len(plans) > 1:
         _write_matrix(out, plans, output)
     else:
-        _write_one(out, plans[0], output, explained=explain, common=_common(spec, engine, flags, plans[0]))
+        _write_one(out, plans[0], output, explained=explain, common=common)
     return NO if any(made.reasons for made in plans) else OK
 
 
 _AXES = ("gpu", "tensor_parallel_size", "kv_cache_dtype", "max_model_len")
-_NOT_FLAGS = frozenset({"model", "engine", "revision", "output", "explain", "kv_heads"})
+_OWN_AXES = ("tp_size", "context_length", "max_seq_len")
+_NOT_FLAGS = frozenset(
+    {"ctx", "model", "engine", "revision", "output", "plot", "explain", "fit", "kv_heads", "no_local"}
+)
 
 
 def _values(given: list[str] | None) -> list[str | None]:
@@ -124,7 +170,7 @@ def _common(spec: Any, engine: str, flags: dict[str, Any], made: Any) -> list[An
         return []
     from kvplan.planner import plan
 
-    return [plan(spec, engine=engine, gpu=name, **flags) for name in COMMON_GPUS]
+    return [plan(spec, engine=engine, **flags | {"gpu": name}) for name in COMMON_GPUS]
 
 
 def _write_one(out: Any, made: Any, output: Format, *, explained: bool, common: list[Any]) -> None:

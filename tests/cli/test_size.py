@@ -10,7 +10,18 @@ from kvplan.cli import run
 from kvplan.schemas import SCHEMAS
 
 MODEL = "meta-llama/Llama-3.1-8B"
-GIVEN = ["--weights", "16 GB", "--activations", "4 GB", "--cuda-graphs", "0", "--non-torch", "0", "--gpu-memory", "80 GB"]
+GIVEN = [
+    "--weights",
+    "16 GB",
+    "--activations",
+    "4 GB",
+    "--cuda-graphs",
+    "0",
+    "--non-torch",
+    "0",
+    "--gpu-memory",
+    "80 GB",
+]
 
 
 def call(capsys, *words: str) -> tuple[int, str, str]:
@@ -141,7 +152,9 @@ def test_a_terminal_cannot_be_moved_by_a_name(capsys):
     assert len(err.splitlines()) <= 2
 
 
-@pytest.mark.parametrize("words", [["--help"], ["size", "--help"], ["gpus", "-h"], ["models", "--help"], ["schema", "--help"], []])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["size", "--help"], ["gpus", "-h"], ["models", "--help"], ["schema", "--help"], []]
+)
 def test_help(capsys, words):
     code, out, _ = call(capsys, *words)
     assert code == 0
@@ -158,3 +171,16 @@ def test_gpus_models_and_schema_answer(capsys):
     assert MODEL in call(capsys, "models")[1]
     assert json.loads(call(capsys, "models", "--format", "json")[1])["schema"] == 1
     assert json.loads(call(capsys, "schema", "size")[1])["title"] == "Size"
+
+
+def test_a_quantised_name_without_a_section_is_not_guessed(tmp_path, capsys):
+    path = tmp_path / "nvidia--Some-8B-NVFP4.json"
+    path.write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 32, "vocab_size": 128_256,
+        "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+    }), encoding="utf-8")  # fmt: skip
+    code, _, err = call(capsys, "size", str(path), "--gpu", "h100-sxm")
+    assert code == 2
+    assert "hf_quant_config.json" in err
+    assert call(capsys, "size", str(path), "--gpu", "h100-sxm", "--kv-cache-dtype", "fp8")[0] == 0
