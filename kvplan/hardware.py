@@ -21,6 +21,9 @@ MAX_NAME = 200  # characters; the longest name in the catalogue has 59
 MAX_COUNT_DIGITS = 5  # more than 99,999 cards is a typing error
 _TIMES = re.compile(r"(.*?)(\s*)[x\u00d7]\s*([0-9]+)\s*", re.ASCII | re.DOTALL | re.IGNORECASE)
 _DTYPES = ("bf16", "fp16", "fp8", "fp4")
+_UNSURE = ("estimated", "recalled")
+_SOURCED = {"bandwidth": "bandwidth_gb_s", "sm_count": "sm_count", "l2_mib": "l2_mib"}
+_SOURCED |= {f"{dtype}_tflops": f"{dtype}_tflops" for dtype in _DTYPES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Gpu:
     card, between its low and high; where no log of the card shows it, the catalogue's median, and `start_loss_source`
     says so. `held_bytes` is what other processes hold of a card of this machine. `partition_of` names the card that
     this is a slice of (MIG), which no collective spans. `assumed_among` names the candidates where the name that was
-    asked for fits several cards, this one first.
+    asked for fits several cards, this one first. `sources` says where the other figures come from.
     """
 
     name: str
@@ -60,6 +63,25 @@ class Gpu:
     assumed_among: tuple[str, ...] = ()
     held_bytes: int = 0
     partition_of: str | None = None
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the rules of the engines' CUDA and ROCm workers hold; TPUs and others have workers of their own."""
+        return self.vendor in ("nvidia", "amd")
+
+    def is_sure(self, figure: str) -> bool:
+        """Whether a figure with a source of its own (`bandwidth`, `bf16_tflops`, ...) is no estimate from memory."""
+        return not self.sources.get(figure, "").startswith(_UNSURE)
+
+
+def check_planned(card: Gpu) -> None:
+    """Raise UnknownGpu where the engines run a worker on this card whose rules kvplan does not know."""
+    if not card.is_planned:
+        raise UnknownGpu(
+            f"the engines' worker on {card.label} is not one that kvplan knows",
+            "without a card the cache of a token and of a request is told",
+        )
 
 
 def find_gpu(name: str) -> Gpu:
@@ -183,6 +205,7 @@ def _gpu(name: str, among: tuple[str, ...]) -> Gpu:
         unified_memory=facts.get("unified_memory", False),
         assumed_among=among,
         partition_of=facts.get("partition_of"),
+        sources={name: facts[key]["source"] for name, key in _SOURCED.items() if key in facts},
     )
 
 

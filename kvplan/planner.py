@@ -9,12 +9,13 @@ from typing import Any, Literal
 from kvplan.engine.args import EngineArgs, engine_args
 from kvplan.engine.registry import find_engine
 from kvplan.errors import UnknownArchitecture, UsageError
-from kvplan.hardware import Gpu, parse_gpu
+from kvplan.hardware import Gpu, check_planned, parse_gpu
 from kvplan.ledger import Line
 from kvplan.model.quantization import missing_quantization
 from kvplan.model.read import read_model
 from kvplan.model.spec import ModelSpec
 from kvplan.sources import load
+from kvplan.stored import with_stored
 
 Verdict = Literal["fits", "refused"]
 
@@ -112,7 +113,7 @@ class Plan:
 
 def load_model(model: str | os.PathLike[str], *, revision: str | None = None) -> ModelSpec:
     """Read a model: a Hub or built-in id, a folder or a config.json; raises a KvplanError."""
-    return read_model(load(model, revision=revision))
+    return with_stored(read_model(load(model, revision=revision)))
 
 
 def plan(
@@ -132,17 +133,17 @@ def plan(
     one's own (`kvplan audit --save`), and the lines that come from it say so. Returns a refused Plan, with reasons,
     where the engine would not start; raises a KvplanError where kvplan cannot answer.
     """
-    planner = find_engine(engine)
+    planner = find_engine(engine, local=local)
     checked = engine_args(args, engine.partition("@")[0])
     spec = model if isinstance(model, ModelSpec) else load_model(model, revision=revision)
     check_quantization(spec, checked)
-    card, count = _cards(gpu, checked)
-    told: tuple[Note, ...] = ()
+    card, count, told = _cards(gpu, checked)
     if local and card is not None:
         from kvplan.verify.saved import observed_card  # noqa: PLC0415  # most plans ask for none
 
-        card, told = observed_card(card)
-    made = find_engine(engine, local=local)(spec, checked, card, count, read_draft(checked))
+        card, observed = observed_card(card)
+        told += observed
+    made = planner(spec, checked, card, count, read_draft(checked))
     return replace(made, warnings=(*made.warnings, *told)) if told else made
 
 
@@ -156,17 +157,24 @@ def check_quantization(spec: ModelSpec, args: EngineArgs) -> None:
         )
 
 
-def _cards(gpu: str | Gpu | None, args: EngineArgs) -> tuple[Gpu | None, int]:
-    """Return the card and how many the deployment takes; an explicit count that is too small is refused."""
+def _cards(gpu: str | Gpu | None, args: EngineArgs) -> tuple[Gpu | None, int, tuple[Note, ...]]:
+    """Return the card, how many the deployment takes, and a note where more are there than it takes.
+
+    Raises UsageError where an explicit count is too small, UnknownGpu where the engine has another kind of worker.
+    """
     needed = args.world_size
-    if gpu is None or isinstance(gpu, Gpu):
-        return gpu, needed
-    card, count = parse_gpu(gpu)
+    if gpu is None:
+        return None, needed, ()
+    card, count = (gpu, None) if isinstance(gpu, Gpu) else parse_gpu(gpu)
+    check_planned(card)
     if count is not None and count < needed:
         raise UsageError(
             f"--gpu {gpu}: {count} cards, but TP x PP x DP takes {needed}", "leave xN out, or lower the parallel sizes"
         )
-    return card, needed
+    if count is not None and count > needed:
+        idle = Note("gpus_idle", f"{count - needed} of {count} GPUs stay idle", "a larger --tensor-parallel-size")
+        return card, needed, (idle,)
+    return card, needed, ()
 
 
 def read_draft(args: EngineArgs) -> ModelSpec | None:

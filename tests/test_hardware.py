@@ -13,6 +13,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from kvplan import gpu_catalogue as catalogue
+from kvplan.cli import run
 from kvplan.errors import UnknownGpu, UsageError
 from kvplan.hardware import Gpu, find_gpu, gpu_names, gpus, parse_gpu
 from kvplan.profile import plain
@@ -338,7 +339,7 @@ class Card(Strict):
     nominal_gb: Figure
     smi_total_mib: Figure | None = None
     torch_total_gib: Memory | None = None
-    engine_start_loss_gib: Figure | None = None
+    engine_start_loss_gib: Memory | None = None
     bandwidth_gb_s: Figure
     bf16_tflops: Figure | None = None
     fp16_tflops: Figure | None = None
@@ -459,3 +460,26 @@ def test_start_up_logs_name_known_cards_and_print_totals_within_the_interval() -
         gpu = find_gpu(row["gpu"])
         if total := row["total_gpu_memory_gib"]:
             assert gpu.memory_low - 2 <= total * GIB <= gpu.memory_high + 2, (row["gpu"], total)
+
+
+# Sources --------------------------------------------------------------------------------------------------------------
+
+
+def test_each_figure_names_its_source_and_estimates_are_marked():
+    from_table, recalled = find_gpu("h100-sxm"), find_gpu("l4")
+    assert from_table.sources.keys() >= {"bandwidth", "bf16_tflops", "sm_count", "l2_mib"}
+    assert from_table.is_sure("bandwidth")
+    assert recalled.sources["bandwidth"] == "recalled"
+    assert not recalled.is_sure("bandwidth")
+
+
+def test_one_card_is_shown_with_its_sources(capsys):
+    assert run(["gpus", "l4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[:4] == ["bandwidth", "300", "GB/s", "~"] and line.endswith("recalled") for line in lines)
+    assert any(line.startswith("  memory") and "log: vLLM message" in line for line in lines)
+
+
+def test_what_is_gone_at_the_start_is_a_range_where_memory_is_the_machines(capsys):
+    assert run(["gpus", "gb10"]) == 0
+    assert "5.6 to 15.8 GiB" in capsys.readouterr().out

@@ -25,6 +25,8 @@ _NESTED = {"kv_cache_config": {"dtype": "kv_cache_dtype", "free_gpu_memory_fract
                                "tokens_per_block": "tokens_per_block", "max_tokens": "max_tokens",
                                "enable_block_reuse": "enable_block_reuse"}}  # fmt: skip
 
+_REWRITES = ("hf_overrides", "json_model_override_args")
+
 
 class Unplanned(KvplanError):
     """A deployment that cannot be planned, and why in a word or two: `engine`, `model`."""
@@ -69,6 +71,9 @@ def _plans(
     missing = _unresolved(found)
     if missing:
         raise Unplanned(f"{missing} is not resolved")
+    rewritten = next((name for name in _REWRITES if name in found.arguments), None)
+    if rewritten is not None:
+        raise Unplanned(f"--{rewritten.replace('_', '-')} rewrites the model's config")
     planner, args = _planner(found, setting), _checked(found, spec)
     draft = _draft(args, models)
     plan = planner(spec, args, gpu, args.world_size, draft)
@@ -113,6 +118,7 @@ def _checked(found: Deployment, spec: ModelSpec) -> EngineArgs:
     named = missing_quantization(spec)
     if named is not None and args.kv_cache_dtype == "auto":
         raise InvalidConfig(f"{spec.id} is named {named}, but its files do not say how it is quantised")
+    args = replace(args, allow_long_max_model_len=found.allows_long)
     # the engine switches its hybrid cache off beside such a connector, whatever else is said
     return replace(args, disable_hybrid_kv_cache_manager=True) if drops_hybrid(found) is not None else args
 
@@ -128,12 +134,13 @@ def _draft(args: EngineArgs, models: Models) -> ModelSpec | None:
 
 
 def card(found: Deployment, setting: DeploymentSetting, config: Config) -> Gpu | None:
-    """Return the card: as kvplan.yaml says, else as the manifest does. An unknown name is none: a label may be any."""
+    """Return the card: as kvplan.yaml says, else as the manifest does. None where kvplan does not plan it."""
     name = setting.gpu or found.topology.gpu or config.gpu
     try:
-        return find_gpu(name) if name is not None else None
+        found_card = find_gpu(name) if name is not None else None
     except KvplanError:
         return None
+    return found_card if found_card is not None and found_card.is_planned else None
 
 
 def _reference(found: Deployment, setting: DeploymentSetting, config: Config) -> str:

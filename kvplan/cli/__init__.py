@@ -107,7 +107,7 @@ def run(argv: list[str]) -> int:
         return _failed(error.message, error.hint, error.exit_code, error)
     except _CLICK_ERROR as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _failed(message.rstrip(".").replace("\n", " "), "kvplan size --help lists the flags", 2, error)
+        return _failed(message.rstrip(".").replace("\n", " "), _help_of(error), 2, error)
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         return _INTERRUPTED
@@ -115,6 +115,12 @@ def run(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0
+
+
+def _help_of(error: Exception) -> str:
+    """Name the help of the command whose flags were not understood."""
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context is not None else 'kvplan'} --help lists the flags"
 
 
 def _failed(message: str, hint: str, code: int, error: Exception) -> int:

@@ -60,6 +60,8 @@ def command(
         from kvplan.cli.audit_log import forget_observation, list_observations
 
         return forget_observation(forget) if forget is not None else list_observations(as_json=as_json)
+    if log is not None and metrics:
+        raise UsageError("a LOG and --metrics ask two questions", "audit one, then the other")
     if log is not None:
         from kvplan.cli.audit_log import audit_log
 

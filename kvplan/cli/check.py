@@ -64,6 +64,7 @@ def command(
     """Check deployments, and exit with 1 where one would not start or would not hold what is promised."""
     import os
     import sys
+    from secrets import token_hex
 
     from kvplan.checks.finding import Severity
     from kvplan.checks.run import report as report_of
@@ -75,9 +76,13 @@ def command(
     report = report_of(done)
     for name, path in wanted:
         _write_file(path, _rendered(name, report, quiet=quiet, verbose=verbose))
-    sys.stdout.write(_rendered(output, report, quiet=quiet, verbose=verbose))
+    text = _rendered(output, report, quiet=quiet, verbose=verbose)
     if output is Format.text and os.environ.get("GITHUB_ACTIONS") == "true":
-        sys.stdout.write(_rendered(Format.github, report, quiet=quiet, verbose=verbose))
+        # a file's name may begin like a workflow command: GitHub is told to take none of them from the text
+        token = token_hex(16)
+        text = f"::stop-commands::{token}\n{text}::{token}::\n"
+        text += _rendered(Format.github, report, quiet=quiet, verbose=verbose)
+    sys.stdout.write(text)
     for problem in report.problems:
         if not problem.grave and output is not Format.text:
             sys.stderr.write(f"note: {problem.file}:{problem.place.line}: {problem.message}\n")

@@ -60,7 +60,7 @@ def command(
     from kvplan.fit.prices import read_prices
     from kvplan.fit.search import fit
     from kvplan.fit.wish import Wish
-    from kvplan.hardware import gpus, parse_gpu
+    from kvplan.hardware import check_planned, gpus, parse_gpu
     from kvplan.planner import load_model
     from kvplan.render.fit import fit_markdown, fit_object, fit_text
 
@@ -74,10 +74,12 @@ def command(
 
         check_plot(plot)
     named = {card.name: (card, count) for card, count in map(parse_gpu, _values(gpu))}
+    for card, _ in named.values():
+        check_planned(card)
     found = fit(
         load_model(model, revision=revision),
         Wish(concurrency, length),
-        [card for card, _ in named.values()] or gpus(),
+        [card for card, _ in named.values()] or [card for card in gpus() if card.is_planned],
         engines=_values([engine]),
         kv_cache_dtypes=_values(kv_cache_dtype) or None,
         max_gpus=max_gpus,

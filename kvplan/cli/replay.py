@@ -200,14 +200,16 @@ def _scenarios(asked: Sequence[str], ask: Ask, deployment: Deployment) -> list[S
 
 def _write(words: _Words, report: Any, kept: Kept | None) -> None:
     from kvplan.cli.output import write_json, write_lines
-    from kvplan.render.simulate import report_object, report_text
+    from kvplan.render.simulate import report_object
+    from kvplan.render.simulate_text import report_text
 
     if words["plot"] is not None:
         from kvplan.render.simulate_plot import write_plot
 
         write_plot(report, words["plot"])
     if kept is not None:
-        write_json(report_object(report, kept.object()))
+        series = kept.object() if words["replicas"] == 1 and not words["ray"] else None
+        write_json(report_object(report, series))
     elif words["output"] == "text":
         write_lines(report_text(report))
 
@@ -245,7 +247,7 @@ def _rows(text: str) -> Selection:
     first, colon, count = text.partition(":")
     parts = (first, count) if colon else (first, "")
     if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts if part):
-        raise UsageError(f"--rows {text[:40]!r} is not read", "FIRST:COUNT, counted from 0: 0:1000 are the first thousand")
+        raise UsageError(f"--rows {text[:40]!r} is not read", "FIRST:COUNT, from 0: 0:1000 are the first thousand")
     return Selection(int(first or 0), int(count) if count else None)
 
 

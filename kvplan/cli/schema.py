@@ -11,6 +11,7 @@ from kvplan.errors import OK
 class Name(StrEnum):
     """The outputs that have a schema."""
 
+    audit = "audit"
     size = "size"
     config = "config"
     check = "check"
@@ -18,6 +19,7 @@ class Name(StrEnum):
     fit = "fit"
     metrics = "metrics"
     verify = "verify"
+    simulate = "simulate"
 
 
 def command(name: Annotated[Name, typer.Argument(help="The output.")] = Name.size) -> int:

@@ -58,7 +58,9 @@ def command(
     speed: Annotated[float | None, _option("--speed", help="Times the trace's own speed.")] = None,
     n: Annotated[_Count, _option("-n", "--n", help="Answers a request (parallel sampling).")] = None,
     policy: Annotated[Policy | None, _option("--scheduling-policy", help="fcfs or priority.")] = None,
-    watermark: Annotated[float | None, _option("--watermark", help="Share of blocks that admissions leave free.")] = None,
+    watermark: Annotated[
+        float | None, _option("--watermark", help="Share of blocks that admissions leave free.")
+    ] = None,
     long_prefill_token_threshold: Annotated[
         _Count, _option("--long-prefill-token-threshold", help="Most tokens of a long prompt a step.")
     ] = None,
@@ -68,7 +70,9 @@ def command(
         list[str] | None, _option("--compare", help="NAME=VALUE,… or a baseline; may be repeated.")
     ] = None,
     replicas: Annotated[int, typer.Option("--replicas", help="Engines that share the load in turn.", min=1)] = 1,
-    promise: Annotated[_Text, _option("--promise", help="ttft_p99=2s,itl_p99=50ms,preemptions=0: what keeps it?")] = None,
+    promise: Annotated[
+        _Text, _option("--promise", help="ttft_p99=2s,itl_p99=50ms,preemptions=0: what keeps it?")
+    ] = None,
     plot: Annotated[_Text, _option("--plot", help="Draw the replay: .svg, .png or .html.")] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.text,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a trace with anything wrong.")] = False,

@@ -70,10 +70,10 @@ def command(
     from kvplan.verify.report import verify_object, verify_text
     from kvplan.verify.run import verify
     from kvplan.verify.saved import save_card
-    from kvplan.verify.section import configured
+    from kvplan.verify.section import by_field, configured
 
     chosen, args = configured(model)
-    args |= {name: value for name, value in named.items() if value is not None} | (ctx.obj or {})
+    args |= {name: value for name, value in named.items() if value is not None} | by_field(ctx.obj or {})
     with Bar() as bar:
         found = verify(
             chosen, device=device, gpu=gpu, engine=engine, revision=revision, quick=quick, tune=tune,

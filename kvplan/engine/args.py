@@ -60,6 +60,8 @@ class EngineArgs:
     # Which defaults apply, those of a server or of the engine's offline class; a first start, with nothing compiled yet
     usage: Literal["server", "offline"] = "server"
     cold: bool = False
+    # What the server's environment allows: a context beyond the model's own
+    allow_long_max_model_len: bool = False
     # What the user knows better than any profile.
     gpu_memory: int | None = None
     weights: int | None = None

@@ -150,14 +150,15 @@ def _option(asker: Asker, ask: _Ask, card: Gpu, tensor: int, data: int, dtype: s
     if plan.fits and running is not None and running < share and asker.args.max_num_seqs is None:
         flags |= {"max_num_seqs": share} | _batch(asker, plan, share)
         plan = asker.plan(card, flags)
+    running = plan.kv.max_running_requests
     held, needed, pool = _held(plan, ask.wish), plan.kv.sequence_bytes, plan.budget.kv_bytes
     return Option(
         plan=plan,
         tensor=tensor,
         data=data,
-        requests=data * held,
+        requests=data * min(held, running or inf),
         left_bytes=pool - share * needed if pool is not None and needed is not None else None,
-        meets=min(held, plan.kv.max_running_requests or inf) >= share,
+        meets=min(held, running or inf) >= share,
         flags={**ask.given, **flags},
         cost=ask.prices.cost(card.name, tensor * data) if ask.prices is not None else None,
     )

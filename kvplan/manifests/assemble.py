@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kvplan.manifests.argv import Argument
-from kvplan.manifests.container import Start
+from kvplan.manifests.container import ALLOW_LONG, Start
 from kvplan.manifests.deployment import Confidence, Deployment, Topology
 from kvplan.manifests.flags import MODEL_NAMES
 from kvplan.manifests.manifest import Manifest
@@ -74,6 +74,7 @@ def assemble(
         hidden_flags=bool(start.parsed.open or start.dropped),
         model_place=reference.place if reference is not None else None,
         ignored=ignored,
+        allows_long=start.environment.get(ALLOW_LONG, "").strip().lower() in ("1", "true"),
     )
 
 

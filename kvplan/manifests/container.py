@@ -29,6 +29,9 @@ _TELLING = {
     }),
 }  # fmt: skip
 
+# vLLM then takes a length beyond the model's own
+ALLOW_LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
 
 @dataclass(slots=True)
 class Start:
@@ -118,7 +121,7 @@ def starts(container: Container, manifest: Manifest) -> list[Start]:
     """Return the engines that a container starts: by its command, its image's entrypoint, or its flags' own words."""
     launches = manifest.finder.in_words(container.words, container.scope)
     if launches:
-        return [start_of(launch, container.image) for launch in launches]
+        return [start_of(launch, container.image, container.scope) for launch in launches]
     if container.has_command or not container.words:
         return []
     program = image_program(container.image)
@@ -127,13 +130,15 @@ def starts(container: Container, manifest: Manifest) -> list[Start]:
         program = guess(container.words, container.image)
     if program is None:
         return []
-    start = start_of(Launch(program, container.words, container.words[0].place), container.image)
+    start = start_of(Launch(program, container.words, container.words[0].place), container.image, container.scope)
     start.guessed = guessed
     return [start]
 
 
-def start_of(launch: Launch, image: str | None = None) -> Start:
-    """Read the arguments of a launch."""
+def start_of(launch: Launch, image: str | None = None, scope: Scope | None = None) -> Start:
+    """Read the arguments of a launch; `scope` holds what its surroundings put into its environment."""
+    longer = scope.lookup(ALLOW_LONG) if scope is not None else None
+    around = {ALLOW_LONG: longer.text} if longer is not None and not longer.unknown else {}
     known = table(launch.program.engine)
     parsed = read_argv(launch.words, known, takes_model=launch.program.takes_model) if known is not None else Parsed()
     return Start(
@@ -142,7 +147,7 @@ def start_of(launch: Launch, image: str | None = None) -> Start:
         launch.place,
         launch.image or image,
         launch.dropped,
-        dict(launch.environment),
+        around | dict(launch.environment),
         launch.gpus,
     )
 

@@ -35,7 +35,7 @@ class Deployment:
     `where` names it within its file. `model` is as written after variables are resolved; `source` says what kind of
     reference it is. `release` is the engine's, where the image's tag says it. `unresolved` names variables without a
     value, and the model where nobody can tell which it is. `pure`: its parser is the engine's own. `ignored` are the
-    rules that an annotation switches off.
+    rules that an annotation switches off. `allows_long`: its environment lets the context exceed the model's own.
     """
 
     file: str
@@ -56,6 +56,7 @@ class Deployment:
     hidden_flags: bool = False
     model_place: Place | None = None
     ignored: frozenset[str] = frozenset()
+    allows_long: bool = False
 
     @property
     def key(self) -> str:

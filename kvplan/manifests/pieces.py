@@ -85,7 +85,7 @@ def pieces_in_quotes(text: str) -> list[Piece]:
             if literal:
                 found.append(Literal(literal, quoted=True))
             literal = ""
-            piece, i = expansion(text, i, quoted=True, shell=True)
+            piece, i = expansion(text, i, quoted=True, in_shell=True)
             found.append(piece)
             begin = i
         else:
@@ -94,10 +94,10 @@ def pieces_in_quotes(text: str) -> list[Piece]:
     return [*found, Literal(literal, quoted=True)] if literal else found
 
 
-def expansion(text: str, i: int, *, quoted: bool, depth: int = 0, shell: bool = False) -> tuple[Piece, int]:
+def expansion(text: str, i: int, *, quoted: bool, depth: int = 0, in_shell: bool = False) -> tuple[Piece, int]:
     """Read the expansion that starts at a `$` or a backtick, and return it with the offset after it.
 
-    `$(NAME)` is how Kubernetes writes a variable, whose value is there before a shell looks. In a program of a `shell`
+    `$(NAME)` is how Kubernetes writes a variable, whose value is there before a shell looks. Read `in_shell`,
     it is one only in upper case: `$(nproc)` is a command.
     """
     if text[i] == "`":
@@ -112,7 +112,7 @@ def expansion(text: str, i: int, *, quoted: bool, depth: int = 0, shell: bool = 
         end = closed(text, i + 2, ")")
         raw = text[i:end]
         name = raw[2:].removesuffix(")")
-        is_variable = _NAME.fullmatch(name) is not None and (not shell or name == name.upper())
+        is_variable = _NAME.fullmatch(name) is not None and (not in_shell or name == name.upper())
         return (Variable(name, "", (), quoted, raw) if is_variable else Opaque((), quoted, raw)), end
     if text.startswith("${", i):
         end = closed(text, i + 2, "}")

@@ -22,7 +22,9 @@ from kvplan.manifests.variables import Scope
 
 # A file without any of these starts no engine that is known here; looking is cheaper than reading
 _HINT = re.compile(
-    r"llm|sgl|tensor|/nim/|NIMService|kaito|max[-_]?model[-_]?len|mem[-_]frac|huggingfaceserver|dynamo", re.IGNORECASE
+    r"llm|sgl|tensor|/nim/|NIMService|kaito|huggingfaceserver|dynamo|--model|mem[-_]frac|kv[-_]?cache|gpu[-_]memory"
+    r"|max[-_]?(?:model[-_]?len|num[-_])|speculative[-_]|enforce[-_]eager|prefix[-_]caching",
+    re.IGNORECASE,
 )
 
 

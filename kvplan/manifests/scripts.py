@@ -29,7 +29,7 @@ def read_script(text: str, manifest: Manifest) -> Iterator[Deployment]:
         words = tuple(word.text for word in launch.words)
         if words not in seen:
             seen.add(words)
-            found.append(start_of(launch))
+            found.append(start_of(launch, scope=scope))
     slurm = _slurm(text)
     for number, start in enumerate(found):
         yield assemble(

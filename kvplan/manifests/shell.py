@@ -157,7 +157,7 @@ class _Lexer:
                 self._i = i + 1
                 return []
             case "$" | "`":
-                piece, self._i = expansion(text, i, quoted=False, shell=True)
+                piece, self._i = expansion(text, i, quoted=False, in_shell=True)
                 return [piece]
         if text.startswith("{{", i) and (end := text.find("}}", i)) >= 0:  # a controller's template, filled in later
             self._i = end + 2

@@ -24,6 +24,8 @@ def read_length(text: Fields, tokenizer: int | None) -> Length:
     if override is not None:
         key, limit = "model_max_length", override
     types, factor = _rope(text)
+    if any("gemma3" in (place.maybe_text("model_type") or "") for place in (text, text.root)):
+        factor = 1.0  # Gemma 3 gives its length already stretched, and every engine leaves it so
     return Length(
         limit=limit,
         key=key,

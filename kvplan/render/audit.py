@@ -54,7 +54,8 @@ def _cells(row: Row) -> tuple[str, str, str, str, str]:
     digits = 0 if row.unit in ("tokens", "bytes", "count") else 2
     told = {True: "", False: "outside of the interval", None: ""}[row.holds]
     difference = row.difference
-    signed = "" if difference is None else f"{'+' if difference > 0 else ''}{quantity(difference, digits)}"
+    rounded = 0.0 if difference is None else round(difference, digits) + 0.0
+    signed = "" if difference is None else f"{'+' if rounded > 0 else ''}{quantity(rounded, digits)}"
     return (row.name, _figure(row.predicted, digits), _figure(row.printed, digits), signed, told)
 
 
@@ -72,6 +73,7 @@ def _verdict(found: Audit) -> list[str]:
     pool = next(row for row in found.rows if row.name == "kv cache")
     if pool.difference is None or pool.printed is None:
         return ["the log prints no pool to compare with"]
-    share = pool.difference / pool.printed if pool.printed else 0.0
+    expected = pool.printed - pool.difference
+    share = pool.difference / expected if expected else 0.0
     line = f"pool: {quantity(pool.difference, 2)} GiB beside the prediction ({quantity(100 * share, 2)} %)"
     return [line + (f", most of it in: {found.explains}" if found.explains else "")]

@@ -73,7 +73,7 @@ def _row(plan: Plan) -> tuple[str, ...]:
         f"{_name(plan)} {plan.engine_version.removesuffix('.0')}",
         share or "-",
         gib(plan.budget.kv_bytes) if plan.budget.kv_bytes is not None else "-",
-        f"{round(_each(plan)):,}" if kv.tokens else "-",
+        f"{kv.bytes_per_token or round(_each(plan)):,}" if kv.tokens else "-",
         f"{kv.tokens:,}" if kv.tokens is not None else "-",
         quantity(kv.max_concurrency, 2) if kv.max_concurrency is not None else "-",
         f"{kv.max_running_requests:,}" if kv.max_running_requests is not None else "-",

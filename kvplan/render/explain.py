@@ -120,7 +120,9 @@ def _division(plan: Plan) -> list[str]:
     ]
     if kv.num_blocks is None or kv.max_concurrency is None or plan.budget.kv_bytes is None:
         return lines
-    pool, requests = gib(plan.budget.kv_bytes, 2), quantity(kv.max_concurrency, 2)
+    # with pipeline stages the one with least memory sets the blocks
+    least = plan.budget.kv_bytes if plan.budget.least_kv_bytes is None else plan.budget.least_kv_bytes
+    pool, requests = gib(least, 2), quantity(kv.max_concurrency, 2)
     return [
         *lines,
         f"  {pool} / {kv.bytes_per_block:,} bytes = {kv.num_blocks:,} blocks, cut to a whole number",

@@ -111,8 +111,9 @@ def _cache(plan: Plan) -> list[str]:
     lines = []
     dtype = kv_dtype_name(plan)
     if kv.bytes_per_token:
+        each = "and GPU" if plan.engine_settings.get("pipeline_parallel_size", 1) == 1 else "over all stages"
         lines.append(
-            f"{binary(kv.bytes_per_token)} of KV cache a token and GPU ({dtype}, {kv.bytes_per_token:,} bytes)"
+            f"{binary(kv.bytes_per_token)} of KV cache a token {each} ({dtype}, {kv.bytes_per_token:,} bytes)"
         )
     elif kv.bytes_per_token == 0:
         lines.append("this model keeps no KV cache")
@@ -139,9 +140,17 @@ def _verdict(plan: Plan) -> list[str]:
         return ["", *_refusals(plan.reasons)]
     if kv.tokens is None or kv.max_concurrency is None:
         return ["", "fits: nothing is cached between steps"]
-    blocks = f" in {kv.num_blocks:,} blocks of {kv.block_size}" if kv.block_size != 1 else ""
-    told = f"fits: {kv.tokens:,} tokens{blocks}, {quantity(kv.max_concurrency, 2)} requests of {kv.max_model_len:,}"
-    return ["", told, *next_step(plan)]
+    requests = f"{quantity(kv.max_concurrency, 2)} requests of {kv.max_model_len:,}"
+    copies = plan.engine_settings.get("data_parallel_size") or 1
+    if copies > 1:
+        requests += f", on each of {copies} engines"
+    # SGLang and TensorRT-LLM start with a pool that holds no request of the full length
+    verdict = "fits" if kv.max_concurrency >= 1 else "starts"
+    blocks = f"{kv.num_blocks:,} blocks of {kv.block_size}" if kv.num_blocks is not None and kv.block_size else ""
+    if len(kv.groups) > 1 and blocks:  # tokens are the engine's requests times their length, not blocks times size
+        return ["", f"{verdict}: {kv.tokens:,} tokens, which is {requests}; {blocks}", *next_step(plan)]
+    within = f" in {blocks}" if blocks and kv.block_size != 1 else ""
+    return ["", f"{verdict}: {kv.tokens:,} tokens{within}, {requests}", *next_step(plan)]
 
 
 def _refusals(reasons: Sequence[Note]) -> list[str]:

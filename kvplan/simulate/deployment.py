@@ -56,10 +56,12 @@ def deploy(ask: Ask) -> Deployment:
         settings, _ = read_settings({**ask.own, **_as_settings(ask.flags)})
         if ask.clock is not None:
             return Deployment(replace(settings, clock=ask.clock), StepModel(ask.clock, "given", ()), None)
-        basis = "given" if "clock_ns" in ask.own else "convention"
-        return Deployment(settings, StepModel(settings.clock, basis, ()), None)
+        clock = StepModel(settings.clock, "given" if "clock_ns" in ask.own else "convention", ())
+        return Deployment(settings, clock, None)
     flags = dict(ask.flags)
     made = plan(ask.model, engine=flags.pop("engine", "vllm"), gpu=flags.pop("gpu", None), **flags)
+    if made.engine != "vllm":
+        raise UsageError(f"kvplan simulates vLLM's scheduler, not that of {made.engine}", "--engine vllm")
     clock = StepModel(ask.clock, "given", ()) if ask.clock is not None else step_model(made, ask.bandwidth)
     own, _ = read_settings({"num_blocks": 2, **ask.own})
     values = {f.name: getattr(own, f.name) for f in fields(Settings) if f.name in ask.own}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvplan.errors import UsageError
@@ -24,10 +24,12 @@ def settings_of(plan: Plan, **own: Any) -> Settings:
         raise UsageError(f"kvplan simulates vLLM's scheduler, not that of {plan.engine}", "--engine vllm")
     if plan.verdict == "refused":
         reason = plan.reasons[0] if plan.reasons else None
-        raise UsageError(f"the engine would not start: {reason.message if reason else ''}", reason.hint if reason else "")
+        raise UsageError(
+            f"the engine would not start: {reason.message if reason else ''}", reason.hint if reason else ""
+        )
     told = plan.engine_settings
     if plan.kv.num_blocks is None or plan.kv.block_size is None:
-        raise UsageError("the plan has no pool to simulate", "name a card with --gpu, or give --num-gpu-blocks-override")
+        raise UsageError("the plan has no pool to simulate", "name a --gpu, or give --num-gpu-blocks-override")
     _check_groups(plan)
     settings = Settings(
         num_blocks=plan.kv.num_blocks,
@@ -39,7 +41,7 @@ def settings_of(plan: Plan, **own: Any) -> Settings:
         async_scheduling=bool(told["async_scheduling"]),
     )
     groups = tuple(window_of(plan, group) for group in plan.kv.groups)
-    return consistent(_replaced(settings, {"groups": groups, **own}))
+    return consistent(replace(settings, groups=groups, **own))
 
 
 def window_of(plan: Plan, group: GroupFacts) -> int | None:
@@ -80,9 +82,3 @@ def _check_groups(plan: Plan) -> None:
             )
     if not plan.kv.groups:
         raise UsageError(f"{plan.model.id} keeps no KV cache", "there is no pool to simulate")
-
-
-def _replaced(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    from dataclasses import replace  # noqa: PLC0415
-
-    return replace(settings, **values)

@@ -51,7 +51,7 @@ def test_markdown_and_prices(capsys, tmp_path):
     assert code == 0
     assert "| gpus | card | an hour | kv dtype | tp | dp | requests | left a GPU |" in out
     assert out.index("| 2 | l4 | 1.60 EUR |") < out.index("| 1 | h100-sxm | 2.50 EUR |")
-    assert "- note: 207 cards have no price and were left out" in out
+    assert "- note: 191 cards have no price and were left out" in out
 
 
 def test_no_is_an_answer_with_the_closest(capsys):

@@ -12,7 +12,8 @@ from kvplan.kernels.contract import ContractError
 
 from kvplan.kernels import fill, reference
 
-WORDS = 2 * fill.BLOCK + 12  # the last block is a short one
+BLOCK = fill.INTERPRETED
+WORDS = 2 * BLOCK + 12  # the last block is a short one
 
 
 def filled(dtype, salt=5):
@@ -60,8 +61,8 @@ def test_check_counts_each_wrong_word():
 def test_aliased_halves_show():
     """Two address ranges on one piece of memory: the second fill overwrites the first."""
     buffer = filled(torch.bfloat16)
-    buffer[: fill.BLOCK] = buffer[fill.BLOCK : 2 * fill.BLOCK]
-    assert wrong_words(buffer, torch.bfloat16) > 0.9 * fill.BLOCK
+    buffer[:BLOCK] = buffer[BLOCK : 2 * BLOCK]
+    assert wrong_words(buffer, torch.bfloat16) > 0.9 * BLOCK
 
 
 def test_salt_tells_buffers_apart():

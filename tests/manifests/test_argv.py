@@ -53,7 +53,7 @@ def arguments(words, engine="vllm", **options):
         ("--tensor-parallel-size two", {"tensor_parallel_size": "two"}),
         ("--swap-space 16", {"swap_space": 16}),
         ("--swap-space=16 --use-v2-block-manager", {"swap_space": 16, "use_v2_block_manager": True}),
-        ("--rope-scaling {\"a\":1}", {"rope_scaling": {"a": 1}}),
+        ('--rope-scaling {"a":1}', {"rope_scaling": {"a": 1}}),
         ("--gpu-memory-utilization 1", {"gpu_memory_utilization": 1.0}),
     ],
 )  # fmt: skip
@@ -65,7 +65,8 @@ def test_vllm(words, expected):
     ("words", "expected"),
     [
         ("--tp 2", {"tensor_parallel_size": 2}),
-        ("--tp-size 2 --dp-size 2 --ep-size 4", {"tensor_parallel_size": 2, "data_parallel_size": 2, "expert_parallel_size": 4}),
+        ("--tp-size 2 --dp-size 4", {"tensor_parallel_size": 2, "data_parallel_size": 4}),
+        ("--ep-size 4", {"expert_parallel_size": 4}),
         ("--expert-parallel-size 4", {"expert_parallel_size": 4}),
         ("--mem-frac 0.9", {"mem_fraction_static": 0.9}),
         ("--cuda-graph-max-bs 32", {"cuda_graph_max_bs": 32}),
@@ -120,7 +121,12 @@ def test_what_the_table_lacks_is_marked_and_a_prefix_of_two_flags_is_none():
 def test_flags_that_nobody_sees_are_kept_as_open_words():
     known = table("vllm")
     assert known is not None
-    words = [Field("m"), Field("$ARGS", unknown=("ARGS",), open=True), Field("--port"), Field("$P", unknown=("P",), open=True)]
+    words = [
+        Field("m"),
+        Field("$ARGS", unknown=("ARGS",), open=True),
+        Field("--port"),
+        Field("$P", unknown=("P",), open=True),
+    ]
     found = read_argv(words, known, takes_model=True)
     assert [word.text for word in found.open] == ["$ARGS"]
     assert found.arguments["port"].unknown == ("P",)

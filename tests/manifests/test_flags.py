@@ -48,7 +48,7 @@ def script(monkeypatch):
 
 def test_an_argparse_parser_becomes_rows(script):
     class Toggle(argparse.Action):
-        def __call__(self, parser, namespace, values, option_string=None):
+        def __call__(self, _parser, namespace, _values, option_string=None):
             setattr(namespace, self.dest, not str(option_string).startswith("--no-"))
 
     parser = argparse.ArgumentParser()
@@ -68,14 +68,14 @@ def test_an_argparse_parser_becomes_rows(script):
 
 
 def test_a_click_command_is_read_and_not_run(script):
-    source = '''
+    source = """
 raise SystemExit("this is never run")
 @click.command("serve")
 @click.option("--tp_size", "--tensor_parallel_size", type=int, default=1)
 @click.option("--trust_remote_code", is_flag=True)
 @click.option("--config", "--extra_options", "extra_options", type=str)
 def serve(): ...
-'''
+"""
     assert dict(script.of_click(source, "serve")) == {
         "--tp-size": {"dest": "tp_size", "type": "int", "aliases": ["--tensor-parallel-size"]},
         "--trust-remote-code": {"dest": "trust_remote_code", "type": "bool"},

@@ -32,7 +32,7 @@ from manifests.reading import only, reading_of, values
         ('sh -lc "exec bash -c \'vllm serve org/m\'"', "vllm", "org/m"),
         ("bash -c 'vllm serve \"$0\" \"$@\"' org/m --port 1", "vllm", "org/m"),
         ("CMD='vllm serve org/m'; $CMD", "vllm", "org/m"),
-        ("CMD=(vllm serve org/m); \"${CMD[@]}\"", "vllm", "org/m"),
+        ('CMD=(vllm serve org/m); "${CMD[@]}"', "vllm", "org/m"),
         ("eval 'vllm serve org/m'", "vllm", "org/m"),
         ("ssh host 'vllm serve org/m'", "vllm", "org/m"),
         ("tmux new-session -d -s x 'vllm serve org/m'", "vllm", "org/m"),
@@ -62,7 +62,9 @@ def test_what_only_mentions_one_starts_none(command):
 
 
 def test_a_script_may_start_several_and_the_same_twice_is_one():
-    found = reading_of("vllm serve a/a --port 1 &\nvllm serve b/b &\nif x; then vllm serve b/b; fi", "run.sh").deployments
+    found = reading_of(
+        "vllm serve a/a --port 1 &\nvllm serve b/b &\nif x; then vllm serve b/b; fi", "run.sh"
+    ).deployments
     assert [(each.where, each.model) for each in found] == [("command[0]", "a/a"), ("command[1]", "b/b")]
 
 
@@ -83,7 +85,9 @@ def test_gpus_of_a_command(command, gpus):
 
 
 def test_slurm_nodes_and_card():
-    found = only("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:h100:8\nsrun vllm serve a/b", "job.sbatch").topology
+    found = only(
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:h100:8\nsrun vllm serve a/b", "job.sbatch"
+    ).topology
     assert (found.nodes, found.gpus, found.gpu) == (2, 8, "h100")
 
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.manifests.tree import BadYaml, Map, Scalar, at, entries, items, number, parse, plain_value, scalar, text, walk
+from kvplan.manifests.tree import (
+    BadYaml,
+    Map,
+    Scalar,
+    at,
+    entries,
+    items,
+    number,
+    parse,
+    plain_value,
+    scalar,
+    text,
+    walk,
+)
 
 DOCUMENT = """\
 name: &n llama
@@ -55,7 +68,8 @@ def test_the_first_of_several_merged_mappings_gives_a_key():
 @pytest.mark.parametrize(
     ("written", "value"),
     [
-        ("a: NO", "NO"), ("a: 1.10", 1.1), ("a: 08", 8), ("a: 1e3", 1000.0), ("a: 12:30:45", "12:30:45"), ("a: true", True),
+        ("a: NO", "NO"), ("a: 1.10", 1.1), ("a: 08", 8), ("a: 1e3", 1000.0), ("a: 12:30:45", "12:30:45"),
+        ("a: true", True),
         ("a: 'true'", "true"), ("a:", None), ("a: ~", None), ("a: [1, {b: x}]", [1, {"b": "x"}]), ("a: 0x10", "0x10"),
     ],
 )  # fmt: skip

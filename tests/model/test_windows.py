@@ -3,6 +3,7 @@
 import pytest
 from model.reading import runs, shape_of
 
+import kvplan
 from kvplan.errors import InvalidConfig
 from kvplan.model.spec import Chunked, Full, Shared, Window
 
@@ -149,3 +150,9 @@ def test_contradictions_name_their_fields(architecture, more, named):
 def test_sinks_and_caps(architecture, more, flags):
     shape = shape_of(architecture, {**BASE, **more})
     assert (shape.sinks, shape.softcap) == flags
+
+
+@pytest.mark.parametrize("model", ["google/gemma-3-4b-it", "google/gemma-3-27b-it"])
+def test_gemma_3_gives_its_length_already_stretched(model):
+    length = kvplan.load_model(model).length
+    assert (length.limit, length.factor) == (131_072, 1.0)

@@ -111,15 +111,16 @@ class FakeCard:
                 return 2.0 * work.size**3
             case Tune():
                 return 1.05
-            case Attend():
-                self.grown = self.says.growth
         return 0.0
 
     def clock(self, work):
+        if type(work).__name__.lower() == self.says.at:
+            self._fail(self.says.at)
         match work:
             case Check():
                 return Timing(self.sizes[work.buffer] / READ, 0.0)
             case Attend():
+                self.grown = self.says.growth
                 return Timing(work.step.read_bytes / READ * self.says.slow, 1e-5)
             case Multiply():
                 return Timing(2.0 * work.size**3 / 700e12, 0.0)

@@ -40,7 +40,7 @@ def rule(case: Case) -> Iterator[Hit]:
     if needed <= there:
         return
     what = " x ".join(f"{_SHORT[name]} {size}" for name, size in sizes.items() if size > 1)
-    pods = f"the pod asks for {case.gpus}" if nodes == 1 else f"{nodes} pods of {case.gpus} have {there}"
+    pods = f"the deployment asks for {there}" if nodes == 1 else f"{nodes} pods of {case.gpus} have {there}"
     tp = sizes["tensor_parallel_size"]
     smaller = there * tp // needed
     fix = f"--tensor-parallel-size {smaller}, or {needed} GPUs" if smaller else f"{needed} GPUs"

@@ -34,7 +34,9 @@ def rule(case: Case) -> Iterator[Hit]:
     """
     found = case.deployment
     for note in others(case):
-        place = found.place_of(*_ARGUMENTS.get(note.code, ()))
+        written = next((name for name in _ARGUMENTS.get(note.code, ()) if name in found.arguments), None)
+        place = found.arguments[written].place if written is not None else found.place
         if note.code.startswith("architecture") and found.model_place is not None:
             place = found.model_place
-        yield Hit(place, note.message, note.hint)
+        otherwise = f"another {found.arguments[written].flag}, or none" if written is not None else ""
+        yield Hit(place, note.message, note.hint or otherwise)

@@ -25,7 +25,7 @@ def rule(case: Case) -> Iterator[Hit]:
     found = case.deployment
     known = table(found.engine)
     stated = case.release
-    if known is None or stated is None or not found.pure or not _same(stated, known.release):
+    if known is None or stated is None or not found.pure or not _same(found.engine, stated, known.release):
         return
     for argument in found.arguments.values():
         if not argument.known and argument.flag.startswith("--"):
@@ -34,6 +34,7 @@ def rule(case: Case) -> Iterator[Hit]:
             yield Hit(argument.place, message, hint or "remove it")
 
 
-def _same(stated: str, known: str) -> bool:
-    """Say whether two releases have the same flags: patch releases add none."""
-    return stated.split(".")[:2] == known.split(".")[:2]
+def _same(engine: str, stated: str, known: str) -> bool:
+    """Say whether two releases have the same flags: patches of vLLM add none, SGLang's third number is no patch."""
+    parts = 2 if engine == "vllm" else 3
+    return stated.split(".")[:parts] == known.split(".")[:parts]

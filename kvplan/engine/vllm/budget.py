@@ -51,7 +51,7 @@ def split_memory(launch: Launch) -> Budget:
 def _model_lines(launch: Launch) -> list[Line]:
     """Return what loading takes: parameters, what they become, and what rides along."""
     args, item = launch.args, launch.settings.item_size
-    lines = weight_lines(launch.model, args, launch.settings)
+    lines = weight_lines(launch.model, args, launch.settings, launch.device)
     if args.weights is None:
         lines += allocator_lines(launch)
     if args.enable_lora:

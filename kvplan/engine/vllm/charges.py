@@ -8,9 +8,11 @@ from kvplan.engine.vllm.launch import Launch
 from kvplan.engine.vllm.persistent import persistent_line
 from kvplan.engine.vllm.residue import non_torch, start_loss
 from kvplan.ledger import Line
-from kvplan.units import GIB, gib
+from kvplan.units import GIB, MIB, gib
 
 _UNKNOWN_ENCODER = GIB // 2  # the most that an encoder of an unknown family was seen to add
+_FLOAT32 = GIB // 2  # the only log in float32 prints 0.44 GiB more than its model classes allocate
+_LARGEST_L2 = 128 * MIB
 _EAGER = "no graphs under --enforce-eager"
 _PHASES = {
     "forward": "the widest step of {tokens:,} batched tokens",
@@ -41,12 +43,21 @@ def _activations(launch: Launch, run: Run, peak: Peak) -> list[Line]:
     low = min(size - margin, peak.without_autotuning - kept)
     why = _PHASES[peak.leads].format(tokens=settings.max_num_batched_tokens, rows=settings.max_num_seqs)
     unknown = 0 if known or consumed else _UNKNOWN_ENCODER
+    unknown += (_FLOAT32 if settings.dtype == "float32" else 0) + _unknown_cache(launch)
     found = [Line("activations", size, max(0, low), size + margin + unknown, "modelled", why)]
     if consumed and takes_pictures(launch.model) and run.stage == 0:
         most = pictures + (pictures // 4 if known else _UNKNOWN_ENCODER)
         told = "pictures of the profile run" + ("" if known else ", of unknown size")
         found.append(Line("encoder_cache", pictures, pictures // 2, most, "modelled", told))
     return found
+
+
+def _unknown_cache(launch: Launch) -> int:
+    """Return how much larger the L2 cache may be, with whose size the peak grows where a forward pass leads."""
+    known = launch.device.l2_mib
+    if known is None:
+        return _LARGEST_L2
+    return 0 if launch.gpu is None or launch.gpu.is_sure("l2_mib") else round(known * MIB) // 2
 
 
 def _pictures(launch: Launch, run: Run, peak: Peak) -> tuple[int, bool]:

@@ -30,7 +30,7 @@ def count_pool(pool: Pool, launch: Launch, budget: Budget) -> tuple[list[Note], 
         if settings.auto_length and longest:
             length = longest
         elif not pool.fits(length, available):
-            reasons.append(_no_room(pool, length, available, longest, budget))
+            reasons.append(_no_room(pool, length, available, longest, budget, launch.device.memory_bytes))
     else:
         longest = None
     blocks = (override or pool.num_blocks(available)) if available is not None and not reasons else None
@@ -50,17 +50,16 @@ def count_pool(pool: Pool, launch: Launch, budget: Budget) -> tuple[list[Note], 
     return reasons, facts
 
 
-def _no_room(pool: Pool, length: int, available: int, longest: int, budget: Budget) -> Note:
+def _no_room(pool: Pool, length: int, available: int, longest: int, budget: Budget, memory: int) -> Note:
     """Return the engine's own refusal, with the longest length that fits."""
     usable = pool.usable(available)
     if usable <= 0:
         left = min((line.bytes for line in budget.lines if line.name == "kv_cache"), default=available)
         lost = f"{gib(-left, 2)} are missing" if left < 0 else f"{gib(available, 2)} are less than one block"
-        return Note(
-            "no_kv_memory",
-            f"nothing is left for the KV cache: {lost}",
-            "a larger --gpu-memory-utilization, more GPUs, or smaller weights",
-        )
+        more = "more GPUs (--tensor-parallel-size), or smaller weights"
+        # utilisation helps where the rest of the card would do
+        share = "a larger --gpu-memory-utilization, " if 0 < -left < memory - (budget.requested_bytes or memory) else ""
+        return Note("no_kv_memory", f"nothing is left for the KV cache: {lost}", share + more)
     hint = f"--max-model-len {longest} fits" if longest else "not even one token fits"
     return Note(
         "max_model_len_does_not_fit",

@@ -105,7 +105,10 @@ def _quantization(asked: Asked) -> Refused | None:
 
 def _length(asked: Asked) -> Refused | None:
     length, wanted = asked.model.length, asked.args.max_model_len
-    if not isinstance(wanted, int) or (length.limit is None and length.tokenizer is None):
+    if wanted == "auto" and not asked.release.auto_length:
+        told = f"vLLM {asked.release.version} cannot size --max-model-len by itself"
+        return Refused("auto_length_unsupported", told, "give a number")
+    if asked.args.allow_long_max_model_len or not isinstance(wanted, int) or (length.limit is None and length.tokenizer is None):
         return None
     limit = longest_length(length)
     if wanted <= limit or (length.model_max_length is not None and wanted <= length.model_max_length):

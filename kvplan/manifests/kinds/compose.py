@@ -40,11 +40,11 @@ def _service(name: str, service: Map, manifest: Manifest) -> Iterator[Deployment
     entrypoint = _words(at(service, "entrypoint"), manifest, inner)
     command = _words(at(service, "command"), manifest, inner)
     words = (*entrypoint, *command)
-    found = [start_of(launch, image) for launch in manifest.finder.in_words(words, inner)]
+    found = [start_of(launch, image, inner) for launch in manifest.finder.in_words(words, inner)]
     if not found and not entrypoint and words:
         program = image_program(image) or guess(words, image)
         if program is not None:
-            found = [start_of(Launch(program, words, words[0].place), image)]
+            found = [start_of(Launch(program, words, words[0].place), image, inner)]
     for start in found[-1:]:
         yield assemble(
             manifest,
@@ -98,7 +98,10 @@ def _gpus(service: Map, manifest: Manifest, scope: Scope) -> int | None:
     asked = items(service, "deploy", "resources", "reservations", "devices")
     for device in (*asked, *items(service, "gpus")):
         if listed := items(device, "device_ids"):
-            return len(listed)
+            named = [word for item in listed if (word := _interpolated(item, scope)) is not None]
+            if any(word.unknown for word in named):
+                return None
+            return sum(len(word.text.split(",")) for word in named)  # "0,1" is two, whatever compose makes of it
         word = manifest.word(at(device, "count") or device, scope)
         if word is not None and word.text.isascii() and word.text.isdigit():
             return int(word.text)

@@ -35,8 +35,8 @@ def rope_table(
 ) -> list[Part]:
     """Return the table for heads of `head_dim` elements.
 
-    `layer_type` picks a nested section of rope_parameters; `partial` is the class's share of rotated elements, where the
-    config gives none; `positions` stands in for the longest length; `copies` for M-RoPE's four; not `scaled`: the
+    `layer_type` picks a nested section of rope_parameters; `partial` is the class's share of rotated elements, where
+    the config gives none; `positions` stands in for the longest length; `copies` for M-RoPE's four; not `scaled`: the
     config's scaling is not this table's (the local layers of Gemma 3).
     """
     section = _section(config, layer_type) if scaled else None
@@ -74,7 +74,10 @@ def rotated(config: Fields, section: Fields | None, head_dim: int, partial: floa
     given = given or config.maybe_number("partial_rotary_factor", "rotary_pct", "rotary_emb_fraction")
     if given is None and (width := config.maybe_integer("rotary_dim")) is not None:
         return width
-    return int(head_dim * (given or partial or 1))
+    share = given or partial or 1.0
+    if not 0 < share <= 1:
+        raise config.bad("partial_rotary_factor", "a share of a head, above 0 and at most 1", share)
+    return int(head_dim * share)
 
 
 def _section(config: Fields, layer_type: str | None) -> Fields | None:

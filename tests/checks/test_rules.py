@@ -1,0 +1,153 @@
+"""Each rule with a manifest that breaks it and one that does not: `# expect` marks the line that it must point at."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from checks.checking import kvplan, pod
+
+from kvplan.checks import rules as package
+from kvplan.checks.finding import Report
+from kvplan.checks.registry import find_rule, rules
+from kvplan.checks.run import Settings, report, run
+from kvplan.errors import UsageError
+
+FIXTURES = Path(__file__).parent / "rules"
+IDS = [rule.id for rule in rules()]
+
+
+def checked(*paths: str) -> Report:
+    return report(run(Settings(paths=paths)))
+
+
+def prepared(folder: Path, rule: str, which: str, capsys) -> str:
+    """Lay a fixture out as deployment.yaml, with its settings and its lock."""
+    source = FIXTURES / rule
+    if (source / "kvplan.yaml").exists():
+        shutil.copy(source / "kvplan.yaml", folder)
+    if (source / "locked.yaml").exists():
+        shutil.copy(source / "locked.yaml", folder / "deployment.yaml")
+        assert kvplan(capsys, "lock deployment.yaml").code == 0
+    shutil.copy(source / f"{which}.yaml", folder / "deployment.yaml")
+    return (source / f"{which}.yaml").read_text()
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_bad_manifest_is_found_on_its_line(folder, capsys, rule):
+    text = prepared(folder, rule, "bad", capsys)
+    expected = [number for number, line in enumerate(text.split("\n"), 1) if "# expect" in line]
+    found = [finding for finding in checked("deployment.yaml").findings if finding.rule == rule]
+    assert expected
+    assert sorted({finding.place.line for finding in found}) == expected
+    assert all(finding.message and finding.fix for finding in found)
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_good_manifest_passes_every_rule(folder, capsys, rule):
+    prepared(folder, rule, "good", capsys)
+    told = checked("deployment.yaml")
+    assert told.findings == ()
+    assert told.cases[0].plan is not None
+    assert told.cases[0].plan.verdict == "fits"
+
+
+def test_every_rule_is_documented_and_has_its_fixtures():
+    assert len(IDS) == len({rule.name for rule in rules()}) == len(list(pkgutil.iter_modules(package.__path__)))
+    assert {path.name for path in FIXTURES.iterdir()} == set(IDS)
+    for rule in rules():
+        assert re.fullmatch(r"KVP\d{3}", rule.id)
+        assert all(re.search(rf"^{word}: ", rule.documentation, re.MULTILINE) for word in ("Bad", "Good", "Fix"))
+        assert rule.title.endswith(".")
+
+
+def test_a_rule_is_found_by_id_or_name_and_a_near_miss_is_named():
+    assert find_rule("kvp001") is find_rule("tp-exceeds-gpus")
+    with pytest.raises(UsageError) as error:
+        find_rule("tp-exceed-gpus")
+    assert "tp-exceeds-gpus" in error.value.hint
+
+
+TOPOLOGY = """\
+apiVersion: {api}
+kind: {kind}
+metadata: {{name: x}}
+spec: {spec}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus", "count"),
+    [
+        ("-tp, '4'", "1", 1),
+        ("-tp, '4'", "4", 0),
+        ("-tp, '2', -pp, '2'", "2", 1),
+        ("-tp, '2', -dp, '4'", "4", 1),
+        ("-tp, '1', -dp, '16', --data-parallel-size-local, '8'", "8", 0),
+        ("-tp, '1', -dp, '16', --data-parallel-external-lb", "1", 0),
+        ("-tp, '${TP}'", "1", 0),
+        ("-tp, '4'", "${TP}", 0),
+        ("-tp, four", "1", 0),
+    ],
+)
+def test_ranks_against_gpus(folder, words, gpus, count):
+    text = pod(words, model="unknown/model", gpus=1).replace("nvidia.com/gpu: 1", f"nvidia.com/gpu: '{gpus}'")
+    (folder / "m.yaml").write_text(text)
+    assert [finding.rule for finding in checked("m.yaml").findings] == ["KVP001"] * count
+
+
+def test_pods_of_a_group_count_together(folder):
+    group = """\
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: g}
+spec:
+  leaderWorkerTemplate:
+    size: 2
+    workerTemplate:
+      spec: {containers: [{name: c, command: [python3, -m, sglang.launch_server, --model-path, a/b, --tp, "SIZE"],
+                           resources: {limits: {nvidia.com/gpu: 1}}}]}
+"""
+    for size, count in (("2", 0), ("4", 1)):
+        (folder / "m.yaml").write_text(group.replace("SIZE", size))
+        assert len(checked("m.yaml").findings) == count
+
+
+def test_what_was_assumed_lowers_the_confidence_of_what_rests_on_figures(folder):
+    bad = pod("--max-model-len=131072, --kv-cache-memory-bytes=4294967296")
+    (folder / "stated.yaml").write_text(bad)
+    (folder / "latest.yaml").write_text(bad.replace("v0.33.0", "latest"))
+    sure = {finding.file: finding.confidence for finding in checked(".").findings}
+    assert sure == {"stated.yaml": "high", "latest.yaml": "medium"}
+
+
+def test_a_flag_is_unknown_only_to_the_release_whose_table_is_known(folder):
+    for release, count in (("v0.33.0", 1), ("v0.33.4", 1), ("v0.8.5", 0), ("latest", 0)):
+        (folder / "m.yaml").write_text(pod("--swap-space=4, --max-model-len=8192").replace("v0.33.0", release))
+        assert [f.rule for f in checked("m.yaml").findings].count("KVP011") == count
+    sglang = (
+        pod()
+        .replace("vllm/vllm-openai", "lmsysorg/sglang")
+        .replace("--max-model-len", "--context-length")
+        .replace("args: [", "command: [python3, -m, sglang.launch_server], args: [--cuda-graph-bs=8, ")
+    )
+    for release, count in (("v0.5.23", 1), ("v0.5.5", 0)):
+        (folder / "m.yaml").write_text(sglang.replace("v0.33.0", release).replace(", args", "\n      args"))
+        assert [f.rule for f in checked("m.yaml").findings].count("KVP011") == count
+    worker = pod().replace("args: [", "command: [python3, -m, dynamo.vllm], args: [--is-prefill-worker, ")
+    (folder / "m.yaml").write_text(worker.replace(", args", "\n      args"))
+    assert checked("m.yaml").findings == ()
+
+
+def test_the_cheapest_fix_of_a_promise(folder):
+    (folder / "kvplan.yaml").write_text("deployments: [{workload: {concurrency: 10, context_p95: 8192}}]")
+    for flags, fix in (
+        ("--kv-cache-memory-bytes=8589934592", "--kv-cache-dtype fp8"),
+        ("--kv-cache-memory-bytes=4294967296", "replicas: 3"),
+        ("--kv-cache-memory-bytes=34359738368, --max-num-seqs=4", "--max-num-seqs 10"),
+    ):
+        (folder / "m.yaml").write_text(pod(f"--max-model-len=16384, {flags}"))
+        assert [finding.fix for finding in checked("m.yaml").findings] == [fix]
