@@ -1,6 +1,6 @@
 """Predicted beside printed: what public vLLM start-up logs say, and what kvplan says of the same launches.
 
-    python benchmarks/fidelity.py [--rows] [--lost MODEL]
+    python benchmarks/fidelity.py [--rows]
 
 Prints the error of the line "Available KV cache memory", whether the intervals hold, the error of models that the
 fitted constants have not seen, the printed tokens, and the refusals. tests/golden/vllm_logs.jsonl holds the logs'

@@ -26,6 +26,7 @@ PATTERNS = {
     torch.float8_e5m2: (0x87878787, 0x38383838),
 }
 BLOCK = 4096  # words a program: 16 KiB, 128 threads with eight 16-byte accesses each
+INTERPRETED = 2**16  # words a program in the interpreter, which pays by the program
 
 
 @triton.jit
@@ -61,26 +62,27 @@ def check_kernel(buffer_ptr, wrong_ptr, vecs, salt, MASK: tl.constexpr, BASE: tl
 
 def fill(buffer: torch.Tensor, dtype: torch.dtype, salt: int) -> None:
     """Fill a contiguous int32 buffer with numbers of `dtype`; `salt` tells buffers apart."""
-    mask, base = _checked(buffer, dtype, salt)
-    fill_kernel[(triton.cdiv(buffer.numel(), BLOCK),)](
-        buffer, buffer.numel() // 4, salt, mask, base, BLOCK, num_warps=4
-    )
+    mask, base, block = _checked(buffer, dtype, salt)
+    vecs = buffer.numel() // 4
+    fill_kernel[(triton.cdiv(buffer.numel(), block),)](buffer, vecs, salt, mask, base, block, num_warps=4)
 
 
 def check(buffer: torch.Tensor, wrong: torch.Tensor, dtype: torch.dtype, salt: int) -> None:
     """Add to wrong [1] (int64) the number of words of the buffer that `fill` did not leave there."""
-    mask, base = _checked(buffer, dtype, salt)
+    mask, base, block = _checked(buffer, dtype, salt)
     contract.same_device(buffer=buffer, wrong=wrong)
     require(wrong.shape == (1,) and wrong.dtype == torch.int64, "wrong: not int64 [1]")
-    grid = (triton.cdiv(buffer.numel(), BLOCK),)
-    check_kernel[grid](buffer, wrong, buffer.numel() // 4, salt, mask, base, BLOCK, num_warps=4)
+    vecs = buffer.numel() // 4
+    check_kernel[(triton.cdiv(buffer.numel(), block),)](buffer, wrong, vecs, salt, mask, base, block, num_warps=4)
 
 
-def _checked(buffer: torch.Tensor, dtype: torch.dtype, salt: int) -> tuple[int, int]:
+def _checked(buffer: torch.Tensor, dtype: torch.dtype, salt: int) -> tuple[int, int, int]:
+    """Hold a buffer to the contract; return the pattern of its dtype and the words a program."""
     require(buffer.dtype == torch.int32 and buffer.is_contiguous(), "buffer: not contiguous int32 words")
     require(buffer.numel() > 0 and buffer.numel() % 4 == 0, f"buffer: {buffer.numel()} words are no 16-byte vectors")
     require(0 <= salt < contract.INT32, f"salt: {salt}")
     contract.aligned("buffer", buffer)
-    require(triton.cdiv(buffer.numel(), BLOCK) < contract.INT32, f"{buffer.numel()} words: the grid ends at 2**31")
     require(dtype in PATTERNS, f"no pattern for {dtype}")
-    return PATTERNS[dtype]
+    block = BLOCK if buffer.is_cuda else INTERPRETED
+    require(triton.cdiv(buffer.numel(), block) < contract.INT32, f"{buffer.numel()} words: the grid ends at 2**31")
+    return *PATTERNS[dtype], block

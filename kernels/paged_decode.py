@@ -163,17 +163,17 @@ def decode_kernel(
         total = tl.where(split == 0, 1.0, total)
 
     pages = table_ptr + req * table_req
-    page_words, v_words = page_vecs, v_vecs
-    if WIDE:  # element offsets past 2**31: only the page and the way from K to V can be that far
-        page_words = page_vecs.to(tl.int64)
+    page_step, token_step, head_step, v_step = page_vecs, token_vecs, head_vecs, v_vecs
+    if WIDE:  # some element is past 2**31; smaller pools keep to 32 bits
+        page_step, token_step, head_step = page_vecs.to(tl.int64), token_vecs.to(tl.int64), head_vecs.to(tl.int64)
         if v_vecs is not None:
-            v_words = v_vecs.to(tl.int64)
-    here = pool_ptr + kv_head * (head_vecs * VEC)
+            v_step = v_vecs.to(tl.int64)
+    here = pool_ptr + kv_head * (head_step * VEC)
     for start in tl.range(first, last, TILE, num_stages=STAGES):
         t = start + tl.arange(0, TILE)
         seen = (t >= lo) & (t < last)
         page = tl.load(pages + t // PAGE, mask=seen, other=0)
-        row = here + page * (page_words * VEC) + t % PAGE * (token_vecs * VEC)
+        row = here + page * (page_step * VEC) + t % PAGE * (token_step * VEC)
         ka, kb = _row(row, seen, KEY, KA, KB)
         s = _against(qa, qa_odd, ka, tl.zeros([ROWS, TILE], tl.float32), FORMAT, CONVERT)
         if KB > 0:
@@ -190,7 +190,7 @@ def decode_kernel(
         if v_vecs is None:
             va, vb = ka, kb
         else:
-            va, vb = _row(row + v_words * VEC, seen, VALUE, VA, VB)
+            va, vb = _row(row + v_step * VEC, seen, VALUE, VA, VB)
         p = p.to(qa.dtype)
         acc_a, acc_a_odd = _weigh(p, va, fade, acc_a, acc_a_odd, FORMAT, CONVERT)
         if VB > 0:

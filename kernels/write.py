@@ -55,12 +55,12 @@ def write_kernel(
     source = src_ptr + token * (src_token_vecs * (VEC // 2)) + h * (src_head_vecs * (VEC // 2))
     x = tl.load(source + d, mask=here, other=0.0)
     PER_VEC: tl.constexpr = VEC // 2 if FORMAT == "half" else VEC
-    page = slot // PAGE * (page_vecs * PER_VEC)  # slots are 64 bits wide: pools pass 2**31 elements
-    row = cache_ptr + page + slot % PAGE * (token_vecs * PER_VEC) + h * (head_vecs * PER_VEC)
+    row = cache_ptr + h * (head_vecs.to(tl.int64) * PER_VEC)  # offsets are 64 bits wide: pools pass 2**31 elements
+    row += slot // PAGE * (page_vecs * PER_VEC) + slot % PAGE * (token_vecs.to(tl.int64) * PER_VEC)
     if FORMAT == "half":
         tl.store(row + d, x, mask=here)
     else:
-        x = tl.div_rn(x.to(tl.float32), scale + tl.zeros_like(x).to(tl.float32))
+        x = tl.div_rn(x.to(tl.float32), scale)
         byte = _to_fp8(x, 3, 7, 448.0, 0x7F) if FORMAT == "e4m3" else _to_fp8(x, 2, 15, 57344.0, 0x7F)
         tl.store(row + d, byte, mask=here)
 

@@ -1,6 +1,6 @@
 """Which card a name means: the names of profiles/gpus, found without parsing the cards.
 
-The 209 cards are 330 KB of text. Only the opening lines of each document are looked at here, and `plain` parses the one
+The cards are 330 KB of text. Only the opening lines of each document are looked at here, and `plain` parses the one
 document that is asked for; profiles/gpus/defaults.yaml describes the format.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from kvplan.assets import PROFILES
 from kvplan.profile import plain
+from kvplan.record import dataclass
 
 GPUS = PROFILES / "gpus"
 _OPENING = 6  # name, label, driver_names, aliases, shared_names, labels

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
 from kvplan import gpu_catalogue as catalogue
 from kvplan.errors import UnknownGpu, UsageError, near
 from kvplan.profile import plain
+from kvplan.record import dataclass
 from kvplan.units import GB, GIB, MIB
 
 MAX_NAME = 200  # characters; the longest name in the catalogue has 59

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from kvplan.record import dataclass
 
 Basis: TypeAlias = Literal["exact", "measured", "modelled", "given"]
 

@@ -57,7 +57,9 @@ def _nvml_card(nvml: Any, count: int) -> LocalCard:
     name = nvml.nvmlDeviceGetName(handle)
     total = held = None
     try:
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        # the second form tells what the driver keeps for itself from what processes hold
+        second = getattr(nvml, "nvmlMemory_v2", None)
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle, **({} if second is None else {"version": second}))
         total, held = int(memory.total), int(memory.used)
     except nvml.NVMLError_NotSupported:  # GB10: the card's memory is the machine's
         pass

@@ -1,6 +1,6 @@
 """Local observations: what an engine or a verification measured on a card of one's own, kept for later plans.
 
-They lie in $KVPLAN_HOME, else $XDG_DATA_HOME/kvplan, else ~/.local/share/kvplan, one JSON file each. `size` uses those
+They lie in observations/ under the local data (kvplan/home.py says where), one JSON file each. `size` uses those
 that fit and names them; `check`, `lock` and --locked never read them, nor does `kvplan.plan` unless it is asked to.
 """
 
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan.errors import UnreadableInput, UsageError
+from kvplan.home import home
 from kvplan.ledger import Line
+from kvplan.record import dataclass
 
 if TYPE_CHECKING:
     from kvplan.engine.args import EngineArgs
@@ -51,14 +52,6 @@ class Observation:
         """A short name: the same start saved twice has the same one."""
         key = (self.engine, self.release, self.model, self.gpu, self.tp, self.pp, sorted(self.settings.items()))
         return hashlib.sha256(repr(key).encode()).hexdigest()[:8]
-
-
-def home() -> Path:
-    """Return the folder of local data."""
-    own, data = os.environ.get("KVPLAN_HOME"), os.environ.get("XDG_DATA_HOME")
-    if own:
-        return Path(own)
-    return (Path(data) if data else Path.home() / ".local" / "share") / "kvplan"
 
 
 def _folder() -> Path:

@@ -1,4 +1,4 @@
-"""Reading the files of profiles/: YAML written so plainly that a start-up need not load a YAML library (15 ms).
+"""Read the files of profiles/: YAML so plain that a start-up need not load a YAML library (15 ms).
 
 A file is `key: value` lines, a value being JSON or a bare word; `key:` alone opens a section, whose lines are indented by
 two blanks. Every YAML reader agrees with this one: a test holds all files to that.

@@ -109,6 +109,34 @@ class Remark(_Object):
     hint: str
 
 
+class DecodeBound(_Object):
+    """One decode step of so many requests: what one rank reads, and the time that takes at best."""
+
+    batch: int
+    weight_bytes: int = Field(description="of experts those that the batch is expected to be sent to")
+    kv_bytes: int = Field(description="keys, values and states of all requests")
+    step_seconds: float
+    tokens_per_second: float
+
+
+class PrefillBound(_Object):
+    """The arithmetic of one prompt on one rank, and the time that takes at the card's peak."""
+
+    tokens: int
+    flops: float
+    seconds: float
+
+
+class RooflineObject(_Object):
+    """How fast the deployment could be at best: a bound, no forecast."""
+
+    bandwidth: int = Field(description="bytes per second")
+    basis: str
+    context: int = Field(description="tokens of each request")
+    decode: list[DecodeBound]
+    prefill: PrefillBound | None
+
+
 class Size(_Object):
     """`kvplan size MODEL --format json`."""
 
@@ -122,6 +150,7 @@ class Size(_Object):
     verdict: Literal["fits", "refused"] | None
     reasons: list[Remark]
     warnings: list[Remark]
+    roofline: RooflineObject | None = Field(default=None, description="with --roofline or --bandwidth")
 
 
 class Replica(_Object):
@@ -441,7 +470,210 @@ class Verify(_VerifyResult):
     notes: list[str]
 
 
+class Percentiles(_Object):
+    """Nanoseconds on the virtual clock, or tokens; null where nothing was counted."""
+
+    p50: int | None
+    p90: int | None
+    p95: int | None
+    p99: int | None
+    max: int | None
+
+
+class ReplayLatency(_Object):
+    """Modelled: they hang on the step clock."""
+
+    ttft: Percentiles = Field(description="from arrival to the end of the step that computed the first token")
+    itl: Percentiles = Field(description="for each token that continues an answer, the step that it took")
+    e2e: Percentiles = Field(description="from arrival to the last token")
+    queue: Percentiles = Field(description="from arrival to the first step that took part")
+
+
+class ReplayPoint(_Object):
+    """Some steps in a row: the highest of queues and blocks, and sums."""
+
+    end_ns: int
+    running: int
+    waiting: int
+    used_blocks: int
+    preempted: int
+    queried: int
+    hit: int
+
+
+class ReplayResult(_Object):
+    """What one replay came to."""
+
+    name: str = Field(description="what was compared; empty for the deployment itself")
+    outcome: Literal["complete", "head_of_line_blocked", "no_progress", "interrupted"]
+    settings: dict[str, Any] = Field(description="the scheduler's settings")
+    totals: dict[str, int | float | None]
+    latency: ReplayLatency
+    lengths: Percentiles = Field(description="tokens of a prompt with its answer, as the trace has them")
+    curve: list[ReplayPoint]
+
+
+class ReplayClock(_Object):
+    """The step clock, in picoseconds: a step, a scheduled token, a cached token that is read, a request."""
+
+    basis: Literal["convention", "given", "modelled"]
+    why: list[str]
+    step_ps: int
+    token_ps: int
+    kv_token_ps: int
+    request_ps: int
+
+
+class TraceProblem(_Object):
+    """What is wrong with rows of a trace."""
+
+    code: str
+    count: int
+    first_row: int = Field(description="counted from 0, without a header")
+    example: str
+
+
+class ReplayAdvice(_Object):
+    """What to try, in order."""
+
+    code: str
+    why: str
+    flags: str = Field(description="empty where it is a finding")
+
+
+class PromiseLimit(_Object):
+    """The most that a figure may be: nanoseconds, or how many preemptions."""
+
+    name: str
+    most: int
+
+
+class PromiseCandidate(_Object):
+    """Settings that were tried."""
+
+    changes: dict[str, Any]
+    kept: bool
+    values: dict[str, int | None]
+    totals: dict[str, int | float | None]
+
+
+class PromiseLengths(_Object):
+    """A max_model_len that holds 99 % of the trace, and all of it."""
+
+    p99: int
+    all: int
+
+
+class PromiseAnswer(_Object):
+    """What keeps the promise, best first."""
+
+    limits: list[PromiseLimit]
+    candidates: list[PromiseCandidate]
+    max_model_len: PromiseLengths
+    replicas: int | None = Field(description="engines of the first candidate that keep it together; null: none do")
+
+
+class ChatFigures(_Object):
+    """A chat of fixed lengths, in tokens."""
+
+    tokens_at_end: int
+    without_cache: int
+    new_input: int
+    ratio: float
+
+
+class ReclaimFigures(_Object):
+    """A preempted request on average: computed again, or moved over PCIe. Modelled."""
+
+    tokens: int
+    computed_again: int
+    recompute_ns: int
+    swap_ns: int
+    break_even: int | None = Field(description="tokens from which moving beats computing all; null: never")
+
+
+class Series(_Object):
+    """One series."""
+
+    columns: list[str]
+    rows: list[list[int | None]]
+
+
+class ReplaySeries(_Object):
+    """Both series of a replay, in the columns of --steps and --requests."""
+
+    steps: Series
+    requests: Series
+
+
+class Simulate(_Object):
+    """`kvplan simulate --format json`."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    trace: str
+    replicas: int
+    clock: ReplayClock
+    result: ReplayResult
+    problems: list[TraceProblem]
+    compared: list[ReplayResult]
+    advice: list[ReplayAdvice]
+    promise: PromiseAnswer | None
+    chat: ChatFigures | None
+    reclaim: ReclaimFigures | None
+    series: ReplaySeries | None = Field(description="null above 250,000 rows, and for several engines")
+
+
+class AuditEngine(_Object):
+    """The engine whose log was read."""
+
+    name: str
+    version: str = Field(description="the release that was planned")
+    printed: str | None = Field(description="the release that the log names")
+
+
+class AuditCard(_Object):
+    """The card of the plan."""
+
+    name: str
+    assumed: bool = Field(description="whether the log's total of memory told the card")
+
+
+class AuditRow(_Object):
+    """One figure, predicted and printed; null where it is not known or not printed."""
+
+    name: str
+    unit: str = Field(description="GiB, tokens, requests, bytes or count")
+    predicted: float | None
+    low: float | None
+    high: float | None
+    printed: float | None
+    difference: float | None = Field(description="printed minus predicted")
+    holds: bool | None = Field(description="whether the printed figure lies in the predicted interval")
+
+
+class AuditRefusal(_Object):
+    """Why the engine did not start, by kvplan's codes."""
+
+    printed: str | None
+    predicted: list[str]
+
+
+class AuditLog(_Object):
+    """`kvplan audit LOG --format json`: a start-up log beside its plan."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    model: str
+    engine: AuditEngine
+    gpu: AuditCard | None
+    rows: list[AuditRow]
+    explains: str | None = Field(description="the part whose difference is largest")
+    refusal: AuditRefusal
+    agrees: bool
+    missing: list[str] = Field(description="what the log does not print")
+
+
 SCHEMAS: dict[str, type[BaseModel]] = {
+    "audit": AuditLog,
     "size": Size,
     "config": Config,
     "check": Check,
@@ -449,4 +681,5 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "fit": Fit,
     "metrics": Metrics,
     "verify": Verify,
+    "simulate": Simulate,
 }

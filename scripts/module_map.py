@@ -16,6 +16,11 @@ def sentence(path: Path) -> str:
     return " ".join(text.partition("\n\n")[0].split())
 
 
+def _modules() -> list[Path]:
+    found = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py") if "_assets" not in path.parts]
+    return sorted(found, key=lambda path: (path.parent, path.name))
+
+
 def module_map() -> str:
     """Return the text of MODULES.md."""
     lines = [
@@ -25,7 +30,7 @@ def module_map() -> str:
         "",
     ]
     folder = None
-    for path in sorted(p for name in FOLDERS for p in (ROOT / name).rglob("*.py") if "_assets" not in p.parts):
+    for path in _modules():
         if path.parent != folder:
             folder = path.parent
             lines += ["", f"## {folder.relative_to(ROOT)}/", ""]

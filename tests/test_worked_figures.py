@@ -121,3 +121,19 @@ def test_the_thirteenth_is_read_and_refused():
     assert {(c.kv_heads * (c.head_dim + c.head_dim_v)) * 2 for c in shape.caches()} == {8192 // 32}
     assert plan.verdict == "refused"
     assert [reason.code for reason in plan.reasons] == ["architecture_removed"]
+
+
+@pytest.mark.parametrize(
+    ("kv_cache_dtype", "tokens", "requests"),
+    [("auto", (38_000, 46_000), (4.6, 5.7)), ("fp8", (76_000, 92_000), (9.2, 11.3))],
+)
+def test_a_4090_holds_about_so_much(kv_cache_dtype, tokens, requests):
+    kv = kvplan.plan(L8, gpu="rtx-4090", kv_cache_dtype=kv_cache_dtype, max_model_len=8192).kv
+    assert tokens[0] <= kv.tokens <= tokens[1]
+    assert requests[0] <= kv.max_concurrency <= requests[1]
+
+
+def test_a_4090_refuses_the_full_length_and_says_what_fits():
+    plan = kvplan.plan(L8, gpu="rtx-4090", max_model_len=131_072)
+    assert plan.verdict == "refused"
+    assert 38_000 <= plan.kv.longest_model_len <= 46_000

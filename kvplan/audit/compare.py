@@ -38,7 +38,7 @@ class Row:
         """Whether the printed figure lies in the predicted interval, within what printing rounds away."""
         if self.low is None or self.high is None or self.printed is None:
             return None
-        slack = _PRINTED if self.unit == "GiB" else 0.5
+        slack = 3 * _PRINTED if self.unit == "GiB" else 0.5
         return self.low - slack <= self.printed <= self.high + slack
 
 
@@ -140,8 +140,14 @@ def _rows(log: StartLog, made: Plan) -> list[Row]:
         if "cuda_graphs" in lines and lines["cuda_graphs"].high:
             rows.append(summed("cuda graphs", "cuda_graphs", printed=log.get("graphs_estimate_gib")))
     requested = made.budget.requested_bytes
-    asked = None if requested is None else requested / GIB
-    rows.append(Row("budget", asked, asked, asked, _requested(log)))
+    if requested is None:
+        rows.append(Row("budget", None, None, None, _requested(log)))
+    else:
+        # as unsure as the card's memory is
+        ends = (1.0, 1.0) if made.gpu is None else (made.gpu.memory_low, made.gpu.memory_high)
+        memory = 1.0 if made.gpu is None else made.gpu.memory_bytes
+        low, high = (requested / GIB * end / memory for end in ends)
+        rows.append(Row("budget", requested / GIB, low, high, _requested(log)))
     rows.append(summed("kv cache", "kv_cache", printed=log.get("kv_gib")))
     kv, length = made.kv, log.get("concurrency_len")
     if length is None or length == kv.max_model_len:

@@ -30,7 +30,11 @@ _FIGURES: Mapping[str, tuple[str, ...]] = {
         rf"[Dd]esired GPU memory utilization (?:is )?\([0-9.]+, {_NUMBER} GiB\)",
         rf"gpu_memory_utilization \([0-9.]+\) = {_NUMBER}GiB",
     ),
-    "load_gib": (rf"Model loading took {_NUMBER} Gi?B", rf"model weights take {_NUMBER}GiB"),
+    "load_gib": (
+        rf"Model loading took {_NUMBER} Gi?B",
+        rf"model weights take {_NUMBER}GiB",
+        rf"Actual usage is {_NUMBER} GiB for weight,",
+    ),
     "consumed_gib": (rf"Actual usage is {_NUMBER} GiB for consumed memory",),
     "activation_gib": (
         rf"{_NUMBER} GiB for peak activation",
@@ -49,6 +53,7 @@ _FIGURES: Mapping[str, tuple[str, ...]] = {
     "kv_gib": (
         rf"Available KV cache memory: {_NUMBER} GiB",
         rf"reserved for KV Cache is {_NUMBER}GiB",
+        rf"Current kv cache memory in use is {_NUMBER} GiB",
     ),
     "tokens": (rf"KV cache size: {_COUNT} tokens",),
     "concurrency": (rf"Maximum concurrency for [0-9,]+ tokens per request: {_NUMBER}x",),

@@ -66,17 +66,22 @@ def command(
     ] = None,
     clock: Annotated[_Text, _option("--clock", help="STEP,TOKEN,KVTOKEN in ns, instead of the modelled.")] = None,
     bandwidth: Annotated[_Text, _option("--bandwidth", help="Measured memory bandwidth, such as '2.9 TB/s'.")] = None,
+    no_local: Annotated[bool, typer.Option("--no-local", help="Leave local observations out.")] = False,
     compare: Annotated[
         list[str] | None, _option("--compare", help="NAME=VALUE,… or a baseline; may be repeated.")
     ] = None,
-    replicas: Annotated[int, typer.Option("--replicas", help="Engines that share the load in turn.", min=1)] = 1,
+    replicas: Annotated[
+        int, typer.Option("--replicas", help="Engines that share the load in turn.", min=1, max=1024)
+    ] = 1,
     promise: Annotated[
         _Text, _option("--promise", help="ttft_p99=2s,itl_p99=50ms,preemptions=0: what keeps it?")
     ] = None,
     plot: Annotated[_Text, _option("--plot", help="Draw the replay: .svg, .png or .html.")] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.text,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a trace with anything wrong.")] = False,
-    workers: Annotated[_Count, _option("--workers", help="Processes for several replays.")] = None,
+    workers: Annotated[
+        _Count, typer.Option("--workers", help="Processes for several replays.", min=1, show_default=False)
+    ] = None,
     ray: Annotated[_Text, _option("--ray", help="Run replays on a Ray cluster: ADDRESS, or local.")] = None,
     revision: Annotated[_Text, _option("--revision", help="Branch, tag or commit on the Hub.")] = None,
     gpu: Annotated[_Text, _option("--gpu", help="Card, NAME or NAMExN.")] = None,

@@ -46,6 +46,8 @@ def command(
     output: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.text,
     plot: Annotated[_Text, _engine("--plot", help="Draw it too: FILE.html, FILE.svg or FILE.png.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the formulas with this model's numbers.")] = False,
+    roofline: Annotated[bool, typer.Option("--roofline", help="Show how fast it decodes at best.")] = False,
+    bandwidth: Annotated[_Text, _engine("--bandwidth", help="Measured memory bandwidth, such as '2.9 TB/s'.")] = None,
     fit: Annotated[bool, typer.Option("--fit", help="Find the cheapest change that makes it start.")] = False,
     kv_heads: Annotated[_Count, _engine("--kv-heads", help="What if the model had N KV heads (MHA, GQA, MQA).")] = None,
     tensor_parallel_size: Annotated[
@@ -120,8 +122,9 @@ def command(
     if len(cases) > _MAX_PLANS:
         raise UsageError(f"{len(cases)} plans are more than kvplan makes at once ({_MAX_PLANS})")
     settings = [dict(zip(axes, case, strict=True)) for case in cases]
-    if fit and (len(cases) > 1 or "," in engine or plot is not None or output is Format.html):
-        raise UsageError("--fit answers for one deployment, in text, json or markdown")
+    bounded = roofline or bandwidth is not None
+    one = len(cases) == 1 and "," not in engine and output is not Format.html
+    _check_alone(one=one, fit=fit, bounded=bounded, drawn=plot is not None)
     if "," in engine:
         from kvplan.cli.compare import compare
 
@@ -143,15 +146,17 @@ def command(
     elif len(plans) > 1:
         _write_matrix(out, plans, output)
     else:
-        _write_one(out, plans[0], output, explained=explain, common=common)
+        bounds = _bounds(plans[0], bandwidth) if bounded else None
+        _write_one(out, plans[0], output, explained=explain, common=common, bounds=bounds)
     return NO if any(made.reasons for made in plans) else OK
 
 
 _AXES = ("gpu", "tensor_parallel_size", "kv_cache_dtype", "max_model_len")
 _OWN_AXES = ("tp_size", "context_length", "max_seq_len")
-_NOT_FLAGS = frozenset(
-    {"ctx", "model", "engine", "revision", "output", "plot", "explain", "fit", "kv_heads", "no_local"}
-)
+_NOT_FLAGS = frozenset({
+    "ctx", "model", "engine", "revision", "output", "plot", "explain", "roofline", "bandwidth", "fit", "kv_heads",
+    "no_local",
+})  # fmt: skip
 
 
 def _values(given: list[str] | None) -> list[str | None]:
@@ -173,9 +178,32 @@ def _common(spec: Any, engine: str, flags: dict[str, Any], made: Any) -> list[An
     return [plan(spec, engine=engine, **flags | {"gpu": name}) for name in COMMON_GPUS]
 
 
-def _write_one(out: Any, made: Any, output: Format, *, explained: bool, common: list[Any]) -> None:
+def _check_alone(*, one: bool, fit: bool, bounded: bool, drawn: bool) -> None:
+    """Refuse what answers for one deployment only where there are several, or beside another such flag."""
+    if fit and (not one or bounded or drawn):
+        raise UsageError("--fit answers for one deployment, in text, json or markdown")
+    if bounded and not one:
+        raise UsageError("--roofline answers for one deployment, in text, json or markdown")
+
+
+def _bounds(made: Any, bandwidth: str | None) -> Any:
+    """Return the roofline of a plan; None for one that is refused."""
+    if made.reasons:
+        return None
+    from kvplan.roofline import roofline
+    from kvplan.units import parse_bytes
+
+    return roofline(made, parse_bytes(bandwidth.removesuffix("/s"), "--bandwidth") if bandwidth is not None else None)
+
+
+def _write_one(out: Any, made: Any, output: Format, *, explained: bool, common: list[Any], bounds: Any) -> None:
     if output is Format.json:
-        out.write_json(made.to_dict())
+        answer = made.to_dict()
+        if bounds is not None:
+            from kvplan.render.roofline import roofline_object
+
+            answer["roofline"] = roofline_object(bounds)
+        out.write_json(answer)
         return
     from kvplan.render import matrix
     from kvplan.render.table import markdown_table, table
@@ -191,8 +219,14 @@ def _write_one(out: Any, made: Any, output: Format, *, explained: bool, common: 
         lines += ["", *shape(matrix.HEADER, matrix.rows(common), right=matrix.RIGHT)]
     if explained:
         from kvplan.render.explain import explain
+        from kvplan.render.weights import explain_weights
 
-        told = explain(made)
+        told = [*explain(made), *explain_weights(made)]
+        lines += ["", *(["```", *told, "```"] if marked else told)]
+    if bounds is not None:
+        from kvplan.render.roofline import roofline_text
+
+        told = roofline_text(bounds)
         lines += ["", *(["```", *told, "```"] if marked else told)]
     out.write_lines(lines)
 

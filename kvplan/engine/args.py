@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 from kvplan.engine.names import NAMES, SWITCHES, elsewhere, field_of
 from kvplan.engine.sglang.flags import NO_SGLANG_FLAGS, SglangFlags
 from kvplan.engine.tensorrt_llm.flags import NO_TENSORRT_LLM_FLAGS, TensorRtLlmFlags
 from kvplan.errors import UsageError, near
+from kvplan.record import dataclass
 from kvplan.units import parse_bytes
 
 MAX_COUNT = 2**31

@@ -7,7 +7,6 @@ The first name of a target is the one that messages use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from kvplan.engine.sglang.flags import SglangFlags
@@ -57,7 +56,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "disable_hybrid_swa_memory": "disable_hybrid_kv_cache_manager",
         "mamba_ssm_dtype": "mamba_ssm_cache_dtype",
         "expert_parallel_size": "sglang.ep_size",
-        **{field.name: f"sglang.{field.name}" for field in fields(SglangFlags)},
+        **{name: f"sglang.{name}" for name in SglangFlags.__match_args__},
     },
     "tensorrt-llm": {
         **_SIZED,
@@ -71,7 +70,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "tokens_per_block": "block_size",
         "enable_block_reuse": "enable_prefix_caching",
         "ep_size": "tensorrt_llm.moe_expert_parallel_size",
-        **{field.name: f"tensorrt_llm.{field.name}" for field in fields(TensorRtLlmFlags)},
+        **{name: f"tensorrt_llm.{name}" for name in TensorRtLlmFlags.__match_args__},
     },
 }  # fmt: skip
 ENGINES = tuple(NAMES)

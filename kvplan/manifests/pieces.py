@@ -97,8 +97,8 @@ def pieces_in_quotes(text: str) -> list[Piece]:
 def expansion(text: str, i: int, *, quoted: bool, depth: int = 0, in_shell: bool = False) -> tuple[Piece, int]:
     """Read the expansion that starts at a `$` or a backtick, and return it with the offset after it.
 
-    `$(NAME)` is how Kubernetes writes a variable, whose value is there before a shell looks. Read `in_shell`,
-    it is one only in upper case: `$(nproc)` is a command.
+    `$(NAME)` is how Kubernetes writes a variable, whose value is there before a shell looks. Where
+    the text is a shell's, it is one only in upper case: `$(nproc)` is a command.
     """
     if text[i] == "`":
         end = text.find("`", i + 1)

@@ -11,11 +11,15 @@ size.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kvplan.record import dataclass
 from kvplan.same import Same
+
+if TYPE_CHECKING:
+    from kvplan.sources.headers import Stored  # few models have any
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +296,8 @@ class Length:
 class ModelSpec:
     """One checkpoint as planners see it: its shape, its sizes, its dtype and what had to be assumed.
 
-    `config` is config.json as it stands: weights are read from it when they are asked for.
+    `config` is config.json as it stands: weights are read from it when they are asked for. `stored` are the tensors of
+    its files, where the architecture has no rule that computes them.
     """
 
     id: str
@@ -312,3 +317,4 @@ class ModelSpec:
     quantization: Quantization | None
     assumed: tuple[Assumed, ...]
     config: Mapping[str, object] = field(repr=False, compare=False)
+    stored: tuple[Stored, ...] = field(default=(), repr=False, compare=False)

@@ -31,4 +31,9 @@ def rendered(name: str, report: Any, *, quiet: bool = False, verbose: bool = Fal
 
 
 def _joined(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    """Join lines. What a manifest put into one may neither steer a terminal nor begin another line."""
+    return "".join(f"{line if line.isprintable() else _printable(line)}\n" for line in lines)
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -12,7 +12,8 @@ from typing import Any
 
 from kvplan.errors import UsageError
 from kvplan.render.palette import LIGHT
-from kvplan.render.simulate import Report, report_text
+from kvplan.render.simulate import Report
+from kvplan.render.simulate_text import report_text
 from kvplan.simulate.summary import Point
 
 SUFFIXES = (".html", ".png", ".svg")
@@ -24,6 +25,7 @@ _STYLE = {
     "xtick.color": LIGHT.quiet,
     "ytick.color": LIGHT.quiet,
     "text.color": LIGHT.text,
+    "text.parse_math": False,  # a file may be called $x$
     "svg.fonttype": "none",
     "svg.hashsalt": "kvplan",  # the same replay gives the same file
 }
@@ -34,54 +36,57 @@ def check_plot(path: str) -> None:
     """Raise UsageError where a picture cannot be drawn: before a long replay, not after it."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        raise UsageError(f"--plot {path[:80]!r} is no picture that kvplan draws", f"a name ending in {', '.join(SUFFIXES)}")
+        hint = f"a name ending in {', '.join(SUFFIXES)}"
+        raise UsageError(f"--plot {path[:80]!r} is no picture that kvplan draws", hint)
     if find_spec("matplotlib") is None:
         raise UsageError("--plot needs matplotlib, which is not installed", "pip install matplotlib (the extra `plot`)")
 
 
 def write_plot(report: Report, path: str) -> None:
     """Draw a replay into a file, by its suffix; raises UsageError where that cannot be written."""
-    figure = _figure(report)
+    matplotlib: Any = import_module("matplotlib")
     target = Path(path)
     try:
-        match target.suffix.lower():
-            case ".html":
-                target.write_text(_page(report, figure), encoding="utf-8")
-            case ".svg":
-                target.write_text(_svg(figure), encoding="utf-8")
-            case _:
-                figure.savefig(target, dpi=160)
+        with matplotlib.rc_context(_STYLE):
+            figure = _figure(report)
+            match target.suffix.lower():
+                case ".html":
+                    target.write_text(_page(report, figure), encoding="utf-8")
+                case ".svg":
+                    target.write_text(_svg(figure), encoding="utf-8")
+                case _:
+                    figure.savefig(target, dpi=160)
     except OSError as error:
         raise UsageError(f"cannot write --plot {path[:80]}: {(error.strerror or 'it failed').lower()}") from error
 
 
 def _figure(report: Report) -> Any:
-    matplotlib: Any = import_module("matplotlib")
     figure_module: Any = import_module("matplotlib.figure")  # without pyplot there is no window and no global state
     points = report.result.curve
     last = points[-1].end_ns if points else 1
     size, unit = next(((size, unit) for size, unit in _UNITS if last >= size), _UNITS[-1])
     times = [point.end_ns / size for point in points]
     usable = report.result.settings.usable
-    with matplotlib.rc_context(_STYLE):
-        figure = figure_module.Figure(figsize=(9.0, 7.2), layout="constrained")
-        figure.suptitle(_title(report), x=0.01, ha="left", fontsize=10)
-        pool, queues, preempted, hits = figure.subplots(4, 1, sharex=True, height_ratios=[3, 3, 1.5, 1.5])
-        pool.fill_between(times, [100 * point.used_blocks / usable for point in points], color=LIGHT.curves[0], alpha=0.8)
-        pool.set_ylim(0, 105)
-        queues.plot(times, [point.running for point in points], color=LIGHT.curves[2], label="running")
-        queues.plot(times, [point.waiting for point in points], color=LIGHT.curves[1], label="waiting", linestyle=(0, (6, 3)))
-        queues.legend(frameon=False, fontsize=8, ncols=2)
-        preempted.bar(times, [point.preempted for point in points], width=_width(times), color=LIGHT.bad)
-        hits.plot(times, _hit_rates(points), color=LIGHT.curves[3])
-        hits.set_ylim(0, 105)
-        for axes, name in (
-            (pool, "pool used, %"), (queues, "requests"), (preempted, "preemptions"), (hits, "prefix hits so far, %"),
-        ):  # fmt: skip
-            axes.set_title(name, fontsize=9, loc="left")
-            axes.grid(color=LIGHT.line, linewidth=0.6)
-            axes.spines[["top", "right"]].set_visible(False)
-        hits.set_xlabel(f"{unit} of the modelled clock" if report.deployment.clock.basis == "modelled" else f"{unit} of the virtual clock")
+    figure = figure_module.Figure(figsize=(9.0, 7.2), layout="constrained")
+    figure.suptitle(_title(report), x=0.01, ha="left", fontsize=10)
+    pool, queues, preempted, hits = figure.subplots(4, 1, sharex=True, height_ratios=[3, 3, 1.5, 1.5])
+    used = [100 * point.used_blocks / usable for point in points]
+    pool.fill_between(times, used, color=LIGHT.curves[0], alpha=0.8)
+    pool.set_ylim(0, 105)
+    queues.plot(times, [point.running for point in points], color=LIGHT.curves[2], label="running")
+    waiting = [point.waiting for point in points]
+    queues.plot(times, waiting, color=LIGHT.curves[1], label="waiting", linestyle=(0, (6, 3)))
+    queues.legend(frameon=False, fontsize=8, ncols=2)
+    preempted.bar(times, [point.preempted for point in points], width=_width(times), color=LIGHT.bad)
+    hits.plot(times, _hit_rates(points), color=LIGHT.curves[3])
+    hits.set_ylim(0, 105)
+    for axes, name in (
+        (pool, "pool used, %"), (queues, "requests"), (preempted, "preemptions"), (hits, "prefix hits so far, %"),
+    ):  # fmt: skip
+        axes.set_title(name, fontsize=9, loc="left")
+        axes.grid(color=LIGHT.line, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    hits.set_xlabel(f"{unit} of the virtual clock ({report.deployment.clock.basis})")
     return figure
 
 

@@ -112,9 +112,7 @@ def _cache(plan: Plan) -> list[str]:
     dtype = kv_dtype_name(plan)
     if kv.bytes_per_token:
         each = "and GPU" if plan.engine_settings.get("pipeline_parallel_size", 1) == 1 else "over all stages"
-        lines.append(
-            f"{binary(kv.bytes_per_token)} of KV cache a token {each} ({dtype}, {kv.bytes_per_token:,} bytes)"
-        )
+        lines.append(f"{binary(kv.bytes_per_token)} of KV cache a token {each} ({dtype}, {kv.bytes_per_token:,} bytes)")
     elif kv.bytes_per_token == 0:
         lines.append("this model keeps no KV cache")
     elif kv.groups:

@@ -48,7 +48,8 @@ def _lengths(deployment: Deployment, result: Result) -> Advice | None:
     length = suggested_length(result)
     refused = result.problems.get("prompt_too_long")
     if refused is not None:
-        return Advice("lengths", f"{refused.count:,} requests are refused for their length", f"--max-model-len {length}")
+        why = f"{refused.count:,} requests are refused for their length"
+        return Advice("lengths", why, f"--max-model-len {length}")
     if length * 2 > told:
         return None
     p99 = result.summary.lengths.at(99) or 0
@@ -63,7 +64,7 @@ def _utilisation(deployment: Deployment, result: Result) -> Advice | None:
     if deployment.plan is not None:
         share = deployment.plan.engine_settings.get("gpu_memory_utilization")
     if used < 1 - _OFTEN:
-        return Advice("utilisation", f"the pool was never fuller than {used:.0%}: memory is not what limits this load")
+        return Advice("utilisation", f"the pool was never fuller than {used:.0%}: memory does not limit this load")
     if isinstance(share, float) and share < 0.95:
         why = f"the pool was full, and {share:.0%} of the card's memory may be used"
         return Advice("utilisation", why, "--gpu-memory-utilization 0.95")
@@ -76,7 +77,10 @@ def _batched_tokens(result: Result) -> Advice | None:
     if often < _OFTEN:
         return None
     budget = result.settings.max_num_batched_tokens
-    why = f"{often:.0%} of the steps had no token left of {budget:,} while requests waited; more shortens their wait, and lengthens every step"
+    why = (
+        f"{often:.0%} of the steps had no token left of {budget:,} while requests waited;"
+        " more shortens their wait, and lengthens every step"
+    )
     return Advice("batched_tokens", why, f"--max-num-batched-tokens {budget * 2}")
 
 

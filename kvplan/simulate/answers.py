@@ -43,15 +43,17 @@ def candidates(ask: Ask, base: Deployment, promise: Promise, source: Source, run
     """Try sequence counts, in the planned and in a narrower KV dtype, and rank them.
 
     First those that keep the promise, the planned dtype before the narrower and what finishes sooner before what
-    finishes later; then the others, by how far they are from keeping it.
+    finishes later; then the others, by how far they are from keeping it. Raises KeyboardInterrupt after Ctrl-C.
     """
     tried = [(changes, made) for changes in _changes(base) if (made := _deployable(ask, changes)) is not None]
     results = run([Task(Scenario(_name(changes), made.settings), source) for changes, made in tried])
+    if len(results) < len(tried) or any(result.outcome == "interrupted" for result in results):
+        raise KeyboardInterrupt
     found = [
         Candidate(changes, made, result, promise.kept(result), promise.excess(result))
         for (changes, made), result in zip(tried, results, strict=True)
     ]
-    return sorted(found, key=lambda one: _rank(one))
+    return sorted(found, key=_rank)
 
 
 def fleet(best: Candidate, promise: Promise, source: Source, run: Run) -> Fleet:
@@ -59,7 +61,10 @@ def fleet(best: Candidate, promise: Promise, source: Source, run: Run) -> Fleet:
 
     def tried(count: int) -> Result:
         scenario = Scenario(_name(best.changes), best.deployment.settings)
-        return merged(run(replicas(scenario, source, count)), f"{count} replicas")
+        result = merged(run(replicas(scenario, source, count)), f"{count} replicas")
+        if result.outcome == "interrupted":
+            raise KeyboardInterrupt
+        return result
 
     count, result = 1, best.result
     while not promise.kept(result):
@@ -100,5 +105,10 @@ def _name(changes: dict[str, object]) -> str:
 
 
 def _rank(one: Candidate) -> tuple[bool, float, bool, int, int]:
-    end = one.result.summary.end_ns
-    return (not one.kept, 0.0 if one.kept else one.excess, _NARROW in one.changes.values(), end, one.deployment.settings.max_num_seqs)
+    return (
+        not one.kept,
+        0.0 if one.kept else one.excess,
+        _NARROW in one.changes.values(),
+        one.result.summary.end_ns,
+        one.deployment.settings.max_num_seqs,
+    )

@@ -23,7 +23,7 @@ class Scenario:
 
 
 def contiguous(settings: Settings) -> list[Scenario]:
-    """Each request reserves max_model_len in one piece: a block is as long as a request may be, and nothing is shared."""
+    """Each request reserves max_model_len in one piece: a block is as long as a request may be, none is shared."""
     size = settings.max_model_len
     blocks = settings.usable * settings.block_size // size
     if not blocks:

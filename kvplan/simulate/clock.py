@@ -1,4 +1,4 @@
-"""How long a step lasts on the virtual clock: integer arithmetic, so that every run of a replay gives the same series."""
+"""How long a step lasts on the virtual clock: integer arithmetic, so that every run gives the same series."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Clock:
         """Return how long a step lasts, in nanoseconds."""
         if not tokens:
             return 0
-        return (
-            self.step_ps + self.token_ps * tokens + self.kv_token_ps * kv_tokens + self.request_ps * requests
-        ) // PS
+        return (self.step_ps + self.token_ps * tokens + self.kv_token_ps * kv_tokens + self.request_ps * requests) // PS
+
+
+CONVENTION = Clock()

@@ -38,7 +38,7 @@ def block_contents(spans: tuple[Span, ...], block_size: int) -> Iterator[tuple[P
 
 
 class Chain:
-    """The numbers that stand for hashes. The first block's parent is its salt: the same text under another never hits."""
+    """The numbers that stand for hashes. The first block's parent is its salt: under another, a text is another."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int | str, tuple[Piece, ...]], int] = {}

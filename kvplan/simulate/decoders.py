@@ -16,8 +16,10 @@ from kvplan.simulate.settings import Settings
 class Decoders:
     """`count` requests, which have computed `base_sum` + `count` * t tokens together before step t."""
 
-    __slots__ = ("_ahead", "_caching", "_end_steps", "_ends", "_fresh", "_plain", "_pool", "_size", "_takes", "base_sum",
-                 "count", "writers")  # fmt: skip
+    __slots__ = (
+        "_ahead", "_caching", "_end_steps", "_ends", "_fresh", "_plain", "_pool", "_size", "_takes", "base_sum",
+        "count", "writers",
+    )  # fmt: skip
 
     def __init__(self, settings: Settings, pool: Extents) -> None:
         self.count = self.base_sum = 0
@@ -27,15 +29,15 @@ class Decoders:
         self._caching = settings.prefix_caching
         # a block that decoding fills is keyed in the step that fills it; a step later where its token comes later
         self._ahead = 0 if settings.async_scheduling else 1
-        self._takes = [0] * self._size
-        self._plain = [0] * self._size  # of those, the ones whose keys are merely counted
+        self._takes: dict[int, int] = {}
+        self._plain: dict[int, int] = {}  # of those, the ones whose keys are merely counted
         self._fresh = 0  # of those, the ones that begin behind a block that was keyed with the prompt
         self._ends: dict[int, list[EventLive]] = {}  # by their last step
         self._end_steps: list[int] = []
 
     def taken(self, index: int) -> int:
         """Return how many blocks a step takes."""
-        return self._takes[index % self._size]
+        return self._takes.get(index % self._size, 0)
 
     def takes_block(self, live: EventLive, index: int) -> bool:
         """Whether a request takes one in that step."""
@@ -46,7 +48,7 @@ class Decoders:
         if not self._caching:
             return
         remainder = (index + self._ahead) % self._size
-        self._pool.cached += self._plain[remainder] - self._fresh
+        self._pool.cached += self._plain.get(remainder, 0) - self._fresh
         self._fresh = 0
         for live in self.writers.get(remainder, ()):
             keyed = (live.base + index + self._ahead) // self._size
@@ -68,11 +70,11 @@ class Decoders:
         self.count += 1
         self.base_sum += live.base
         remainder = -live.base % self._size
-        self._takes[remainder] += 1
+        self._takes[remainder] = self._takes.get(remainder, 0) + 1
         if live.writes:
             self.writers.setdefault(remainder, {})[live] = None
         elif self._caching:
-            self._plain[remainder] += 1
+            self._plain[remainder] = self._plain.get(remainder, 0) + 1
             self._fresh += not self._ahead and live.known % self._size == 0
 
     def leave(self, live: EventLive, index: int) -> None:

@@ -32,13 +32,17 @@ _FLAGS = {**NAMES["vllm"], "gpu": "gpu", "engine": "engine"}  # a flag, short or
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a user says: `flags` are the engine's, `own` the scheduler's under the names of a replay's settings."""
+    """What a user says: `flags` are the engine's, `own` the scheduler's under the names of a replay's settings.
+
+    `local` plans with what was measured on this machine (`kvplan verify --save`), its bandwidth among it.
+    """
 
     model: ModelSpec | None
     flags: Mapping[str, Any]
     own: Mapping[str, Any]
     clock: Clock | None = None
     bandwidth: int | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ def deploy(ask: Ask) -> Deployment:
         clock = StepModel(settings.clock, "given" if "clock_ns" in ask.own else "convention", ())
         return Deployment(settings, clock, None)
     flags = dict(ask.flags)
-    made = plan(ask.model, engine=flags.pop("engine", "vllm"), gpu=flags.pop("gpu", None), **flags)
+    engine, gpu = flags.pop("engine", "vllm"), flags.pop("gpu", None)
+    made = plan(ask.model, engine=engine, gpu=gpu, local=ask.local, **flags)
     if made.engine != "vllm":
         raise UsageError(f"kvplan simulates vLLM's scheduler, not that of {made.engine}", "--engine vllm")
     clock = StepModel(ask.clock, "given", ()) if ask.clock is not None else step_model(made, ask.bandwidth)

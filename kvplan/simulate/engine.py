@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kvplan.errors import UsageError
 from kvplan.simulate.live import Live, Share, Step
 from kvplan.simulate.replay import Job, Status, patience
 from kvplan.simulate.scheduler import Scheduler
 from kvplan.simulate.series import RequestRow, RequestSink, StepRow, StepSink, Timing
 from kvplan.simulate.settings import Settings
 
+MAX_BLOCKS = 2**23  # at 130 bytes a block, 1 GiB; the largest pools that are planned have half as many
+
 
 def run_steps(jobs: Iterable[Job], settings: Settings, on_step: StepSink, on_request: RequestSink) -> Status:
-    """Replay the jobs, every step in full; the sinks get the rows, requests in the order in which they finish."""
+    """Replay the jobs, every step in full; the sinks get the rows, requests in the order in which they finish.
+
+    Raises UsageError where the pool has more blocks than are kept one by one.
+    """
+    if settings.num_blocks > MAX_BLOCKS:
+        raise UsageError(
+            f"{settings.num_blocks:,} blocks are more than are replayed step by step ({MAX_BLOCKS:,})",
+            "larger blocks, or one group of full attention, which needs no memory for its blocks",
+        )
     replay = _Replay(jobs, settings, on_step, on_request)
     while replay.turn():
         pass
@@ -60,7 +71,8 @@ class _Replay:
         read = sum(share.start + share.tokens for share in step.shares)
         duration = self._settings.clock.duration_ns(tokens, read, len(step.shares))
         self._note(step, self._now + duration)
-        after = (len(scheduler.running), len(scheduler.waiting), scheduler.cache.pool.used, len(scheduler.cache.pool.cached))
+        pool = scheduler.cache.pool
+        after = (len(scheduler.running), len(scheduler.waiting), pool.used, len(pool.cached))
         # with two steps in flight, the tokens that arrive now are those of the step before
         delivered = self._in_flight if self._settings.async_scheduling else step
         self._in_flight = step

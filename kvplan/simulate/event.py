@@ -16,14 +16,13 @@ from collections.abc import Iterable, Iterator
 
 from kvplan.simulate.clock import PS
 from kvplan.simulate.decoders import Decoders
+from kvplan.simulate.event_cache import EventCache
 from kvplan.simulate.event_live import Counts, EventLive
-from kvplan.simulate.extents import Extents
 from kvplan.simulate.replay import Job, Status, patience
-from kvplan.simulate.series import RequestRow, RequestSink, StepRow, StepSink, Timing
+from kvplan.simulate.series import RequestSink, StepRow, StepSink, Timing
 from kvplan.simulate.settings import Settings
 
-
-_ROW = tuple.__new__  # 0.25 us a row; StepRow(...) takes 0.6, as much as the whole rest of a quiet step
+_ROW = tuple.__new__  # 0.25 us a row; StepRow(...) takes 0.6, as much as half of a quiet step
 
 
 def runs_events(settings: Settings) -> bool:
@@ -45,12 +44,12 @@ class _Replay:
         self._settings = settings
         self._size = settings.block_size
         self._lag = settings.async_scheduling
-        self._caching = settings.prefix_caching
         self._jobs: Iterator[Job] = iter(jobs)
         self._next = next(self._jobs, None)
         self._on_step, self._on_request = on_step, on_request
         self._now = self._index = self._ranks = 0
-        self._pool = Extents(settings.usable)
+        self._cache = EventCache(settings)
+        self._pool = self._cache.pool
         self._waiting: deque[EventLive] = deque()
         self._running: dict[EventLive, None] = {}  # in the order of admission
         self._partial: EventLive | None = None  # in the middle of its prompt
@@ -185,21 +184,13 @@ class _Replay:
             self._decoders.leave(victim, self._index)
             victim.known = victim.computed + 1
         self._partial = None  # it is the last in the list, so it was the first to go
-        self._release(victim)
+        self._cache.release(victim)
         self._waiting.appendleft(victim)
         victim.preemptions += 1
         victim.computed = victim.held = victim.keyed = 0
         victim.last = -1
         self._blocked = False
         counts.preempted += 1
-
-    def _release(self, live: EventLive) -> None:
-        pool = self._pool
-        behind = live.keyed - live.shared
-        if behind > 0:
-            pool.release_whole(live.tail, behind)
-        pool.release(live.place)
-        pool.release_blank(live.held - live.keyed)
 
     def _go_on(self, live: EventLive, budget: int, counts: Counts, completed: list[EventLive]) -> int:
         """Serve the request that is in the middle of its prompt; return the tokens it gets."""
@@ -215,19 +206,17 @@ class _Replay:
         return tokens
 
     def _admit(self, budget: int, counts: Counts, completed: list[EventLive]) -> None:
-        settings, pool = self._settings, self._pool
+        settings, pool, cache = self._settings, self._pool, self._cache
         while budget > 0 and self._waiting and len(self._running) < settings.max_num_seqs:
             live = self._waiting[0]
-            limit = (live.known - 1) // self._size
-            found, hit, lying = pool.walk(live.place, limit) if self._caching else ([], 0, 0)
-            behind = live.tail.present if hit == live.shared else 0
-            hit += behind
-            tokens = live.known - hit * self._size
+            hit = cache.lookup(live)
+            tokens = live.known - hit.blocks * self._size
             if tokens > budget and not settings.chunked_prefill:
                 break
             tokens = min(tokens, budget)
-            room = pool.free - (settings.watermark_blocks if self._running else 0) + hit - lying - behind
-            held = -(-(hit * self._size + tokens) // self._size)
+            # what is hit needs no new block, but what of it lies in the queue is taken out of it
+            room = pool.free - (settings.watermark_blocks if self._running else 0) + hit.blocks - hit.lying
+            held = -(-(hit.blocks * self._size + tokens) // self._size)
             if settings.reserve_full_isl and -(-live.known // self._size) > room:
                 self._blocked = True
                 break
@@ -236,53 +225,41 @@ class _Replay:
             self._waiting.popleft()
             self._running[live] = None
             live.rank = self._ranks = self._ranks + 1
-            pool.enter(live.place, found)
-            if behind:
-                pool.hold(live.tail, behind)
-            pool.take(held - hit)
-            self._count_lookup(live, hit, counts)
-            live.computed, live.keyed = hit * self._size, hit
+            cache.enter(live, hit)
+            pool.take(held - hit.blocks)
+            self._count_lookup(live, live.computed, counts)
             self._chunk(live, tokens, counts, completed)
             budget -= tokens
 
-    def _count_lookup(self, live: EventLive, hit: int, counts: Counts) -> None:
-        asked = live.known if self._caching else 0
-        tokens = hit * self._size
+    def _count_lookup(self, live: EventLive, hit_tokens: int, counts: Counts) -> None:
+        caching = self._settings.prefix_caching
+        asked = live.known if caching else 0
         if live.preemptions:
             counts.again += 1
             counts.pre_asked += asked
-            counts.pre_hit += tokens
+            counts.pre_hit += hit_tokens
             return
         counts.first += 1
         counts.queried += asked
-        counts.hit += tokens
+        counts.hit += hit_tokens
         live.first_sched_step, live.first_sched_ns = self._index, self._now
-        live.hit_first = tokens if self._caching else None
+        live.hit_first = hit_tokens if caching else None
 
     def _chunk(self, live: EventLive, tokens: int, counts: Counts, completed: list[EventLive]) -> None:
         """Compute a part of the known tokens, whose blocks are taken, and key what becomes full."""
+        self._blocked = False  # it may have keyed what the head of the queue can hit
         counts.chunks += 1
         counts.tokens += tokens
         counts.decodes += tokens == 1 and live.computed >= live.prompt and live.computed + 1 == live.known
         live.computed += tokens
         counts.read += live.computed
         live.held = -(-live.computed // self._size)
-        if self._caching:
-            keyed = live.computed // self._size
-            self._key(live, keyed)
+        self._cache.key(live, live.computed // self._size)
         if live.computed == live.known:
             self._partial = None
             completed.append(live)
         else:
             self._partial = live
-
-    def _key(self, live: EventLive, keyed: int) -> None:
-        """Key the blocks of a request up to a number."""
-        along = min(keyed, live.shared) - live.keyed
-        if along > 0:
-            self._pool.fill(live.place, along)
-        self._pool.cached += max(0, keyed - max(live.keyed, live.shared))
-        live.keyed = keyed
 
     def _stop(self, index: int) -> None:
         """Those whose last step this was keep their blocks and their place until its token comes."""
@@ -303,9 +280,8 @@ class _Replay:
                 self._decoders.leave(live, self._index + 1)
             if live in self._running:
                 del self._running[live]
-                if self._caching:
-                    self._key(live, live.computed // self._size)
-                self._release(live)
+                self._cache.key(live, live.computed // self._size)
+                self._cache.release(live)
             else:  # preempted while its last token was in flight
                 self._waiting.remove(live)
             live.known = live.prompt + live.job.max_tokens
@@ -328,13 +304,7 @@ class _Replay:
         return True
 
     def _emit(self, live: EventLive, finish_step: int | None) -> None:
-        seq, child, request, max_tokens = live.job
-        row = _ROW(RequestRow, (
-            seq, request.row, child, live.prompt, max_tokens, request.arrival_ns, live.arrival_step,
-            live.first_sched_step, live.first_token_step, finish_step, None if finish_step is None else self._now,
-            live.preemptions, live.hit_first, live.known - live.prompt,
-        ))  # fmt: skip
-        self._on_request(row, Timing(live.first_sched_ns, live.first_token_ns))
+        self._on_request(live.row(finish_step, self._now), Timing(live.first_sched_ns, live.first_token_ns))
 
 
 def _rank(live: EventLive) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.simulate.replay import Job
+from kvplan.simulate.series import RequestRow
 from kvplan.simulate.settings import Settings
 from kvplan.simulate.tree import Node, Place, plan_steps
 
@@ -29,9 +30,10 @@ class EventLive:
         self.computed = self.held = self.keyed = self.base = self.rank = self.preemptions = 0
         self.last = -1
         self.decoding = False
-        self.writes = request.answer is not None and settings.prefix_caching
         spans = request.spans if settings.prefix_caching else ()
-        if self.writes:
+        self.writes = False
+        if request.answer is not None and settings.prefix_caching:
+            self.writes = True
             spans = (*(spans or ((("row", request.row), request.prompt),)), (request.answer, job.max_tokens))
         self.place = Place(plan_steps(spans, settings.block_size, request.salt))
         self.shared = sum(blocks for _, blocks in self.place.steps)
@@ -42,6 +44,15 @@ class EventLive:
         self.first_token_step: int | None = None
         self.first_token_ns: int | None = None
         self.hit_first: int | None = None
+
+    def row(self, finish_step: int | None, now: int) -> RequestRow:
+        """Return what became of it; `finish_step` None: it did not finish."""
+        seq, child, request, max_tokens = self.job
+        return RequestRow(
+            seq, request.row, child, self.prompt, max_tokens, request.arrival_ns, self.arrival_step,
+            self.first_sched_step, self.first_token_step, finish_step, None if finish_step is None else now,
+            self.preemptions, self.hit_first, self.known - self.prompt,
+        )  # fmt: skip
 
 
 class Counts:

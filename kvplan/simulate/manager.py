@@ -70,7 +70,8 @@ class CacheManager:
         """
         self._drop(live)
         held = blocks_for(live.computed + tokens, self.settings.block_size)
-        if sum(max(0, held - len(table)) for table in live.tables) > self.pool.free:
+        # the tables of all groups are as long as each other, null blocks counted
+        if len(live.tables) * (held - len(live.tables[0])) > self.pool.free:
             return False
         self._fill(live, live.computed + tokens)
         return True
@@ -87,6 +88,8 @@ class CacheManager:
         if not self.settings.prefix_caching:
             return
         full = tokens // self.settings.block_size
+        if full <= min(live.keyed):
+            return
         chain = self._known_chain(live)
         boundaries = [live.prompt - 1, *([live.junction] if live.junction else [])]
         for group, window in enumerate(self.settings.groups):
@@ -118,13 +121,16 @@ class CacheManager:
         """
         held = blocks_for(upto, self.settings.block_size)
         for table in live.tables:
-            table.extend(self.pool.take(max(0, held - len(table))))
+            if held > len(table):
+                table.extend(self.pool.take(held - len(table)))
         self.give_keys(live, min(upto, live.known))
 
     def _drop(self, live: Live) -> None:
         """Free what no later token can see, counting only delivered tokens: steps in flight still read the rest."""
         for window, table in zip(self.settings.groups, live.tables, strict=True):
             last = min(dropped(window, live.computed - live.in_flight, self.settings.block_size), len(table))
+            if last == 0 or table[last - 1] == NULL:
+                continue
             freed = []
             for position in range(last - 1, -1, -1):
                 if table[position] == NULL:

@@ -1,4 +1,4 @@
-"""Requests become the engine's jobs: what its front end refuses, how many tokens each will produce, n children a row."""
+"""Requests become the engine's jobs: what its front end refuses, how many tokens each produces, n children a row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kvplan.simulate.settings import Settings
 from kvplan.simulate.tables import admission_cap, blocks_for, dropped
 from kvplan.simulate.trace.problems import Problems
 
-# `head_of_line_blocked`: nothing runs, nothing can be scheduled, and no arrival changes that. `no_progress`: requests take
-# each other's blocks, or their own, and nobody gets to its next token. A real engine refuses to start with such a pool.
+# `head_of_line_blocked`: nothing runs, nothing can be scheduled, and no arrival changes that. `no_progress`: requests
+# take each other's blocks, or their own, and nobody gets to its next token. A real engine would not start with such a
+# pool.
 Status: TypeAlias = Literal["complete", "head_of_line_blocked", "no_progress"]
 
 

@@ -71,10 +71,8 @@ def simulate(
     budget = settings.max_num_batched_tokens
     steps = _Batches[StepRow]([lambda rows: summary.add_steps(rows, budget), curve.add, *on_steps])
     finished = _Batches[tuple[RequestRow, Timing]]([summary.add_requests, *on_requests])
-    if batching == "static":
-        run = run_static
-    else:
-        run = run_events if runs_events(settings) else run_steps
+    continuous = run_events if runs_events(settings) else run_steps
+    run = run_static if batching == "static" else continuous
     outcome: Outcome
     try:
         outcome = run(

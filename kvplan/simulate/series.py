@@ -1,4 +1,4 @@
-"""The two series of a replay, a line a step and a line a request, and their CSV: integers, LF, no quotes, empty = none."""
+"""The two series of a replay, a line a step and a line a request, and their CSV: integers, LF, no quotes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ StepSink: TypeAlias = Callable[[StepRow], None]
 RequestSink: TypeAlias = Callable[[RequestRow, Timing], None]
 
 
-def header(row: type[StepRow] | type[RequestRow]) -> str:
+def header(row: type[StepRow | RequestRow]) -> str:
     """Return the CSV header of a series."""
     return ",".join(row._fields) + "\n"
 
@@ -82,7 +82,7 @@ def line(row: StepRow | RequestRow) -> str:
     return ",".join(["" if value is None else str(value) for value in row]) + "\n"
 
 
-def write_csv(rows: Iterable[StepRow | RequestRow], kind: type[StepRow] | type[RequestRow], out: TextIO) -> None:
+def write_csv(rows: Iterable[StepRow | RequestRow], kind: type[StepRow | RequestRow], out: TextIO) -> None:
     """Write a whole series."""
     out.write(header(kind))
     out.writelines(line(row) for row in rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from kvplan.errors import UsageError, near
-from kvplan.simulate.clock import PS, Clock
+from kvplan.simulate.clock import CONVENTION, PS, Clock
 
 MAX_BLOCKS = 2**31
 MAX_TOKENS = 2**40
@@ -42,7 +42,7 @@ class Settings:
     speed: float = 1
     n: int = 1
     output_len_override: int | None = None
-    clock: Clock = Clock()
+    clock: Clock = CONVENTION
 
     @property
     def usable(self) -> int:
@@ -167,8 +167,8 @@ def _number(name: str, value: Any) -> float:
     top = 1 if name == "watermark" else 10**6
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= top:
         raise UsageError(f"{name} takes a number from 0 to {top:,}, not {str(value)[:40]!r}")
-    if name == "speed" and value == 0:
-        raise UsageError("speed 0 never gets to the second request", "1 is the trace's own speed, 2 twice as fast")
+    if name == "speed" and value < 1 / top:
+        raise UsageError(f"speed {value} never gets to the second request", "1 is the trace's own speed, 2 twice it")
     return value
 
 

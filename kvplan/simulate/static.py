@@ -23,6 +23,9 @@ def run_static(jobs: Iterable[Job], settings: Settings, on_step: StepSink, on_re
     return "complete"
 
 
+_NOTHING = StepRow(*[0] * len(StepRow._fields))
+
+
 class _Replay:
     def __init__(self, jobs: Iterable[Job], settings: Settings, on_step: StepSink, on_request: RequestSink) -> None:
         self._settings = settings
@@ -69,11 +72,21 @@ class _Replay:
         clock = self._settings.clock
         duration = clock.duration_ns(prefill + decodes, read, decodes or len(batch))
         used = sum(self._reserved(job) for job, _ in batch)
-        asked = sum(job.request.prompt for job, _ in batch) if first else 0
-        row = StepRow(
-            self._index, self._now, self._arrived, len(batch), len(self._waiting), decodes or len(batch), prefill, decodes,
-            first, 0, 0, used, 0, 0, asked if self._settings.prefix_caching else 0, 0, 0, 0, 0, used, read, duration,
-        )  # fmt: skip
+        row = _NOTHING._replace(
+            step=self._index,
+            t_ns=self._now,
+            arrived=self._arrived,
+            running=len(batch),
+            waiting=len(self._waiting),
+            scheduled_reqs=decodes or len(batch),
+            prefill_tokens=prefill,
+            decode_tokens=decodes,
+            new_reqs=first,
+            used_blocks=used,
+            used_blocks_end=used,
+            kv_read_tokens=read,
+            dur_ns=duration,
+        )
         self._arrived = 0
         self._on_step(row)
         self._now += duration
@@ -86,9 +99,7 @@ class _Replay:
             self._next = next(self._jobs, None)
             self._arrived += 1
 
-    def _end(
-        self, batch: list[tuple[Job, int]], position: int, begin: tuple[int, int], first: tuple[int, int]
-    ) -> None:
+    def _end(self, batch: list[tuple[Job, int]], position: int, begin: tuple[int, int], first: tuple[int, int]) -> None:
         for job, arrival_step in batch:
             if job.max_tokens == position:
                 row = RequestRow(

@@ -1,4 +1,4 @@
-"""The step clock out of a plan: what a step must read and compute at least, at the card's own figures. Modelled, always.
+"""The step clock out of a plan: what a step must read and compute, at the card's own figures. Modelled, always.
 
     a step       the weights of a rank, read once                             / bandwidth
     a token      2 FLOP for each parameter that computes it                   / FLOP/s
@@ -66,9 +66,11 @@ def step_model(plan: Plan, bandwidth: int | None = None) -> StepModel:
         kv_token_ps=round(kv / read * _PS),
         request_ps=round(window / read * _PS),
     )
-    source = "as given" if bandwidth else "of the catalogue"
+    measured = any(note.code == "card_observed" for note in plan.warnings)
+    source = "as given" if bandwidth else "as verify measured" if measured else "of the catalogue"
+    moved = f"weights: {plan.weights_per_rank / 10**9:.1f} GB a rank, KV: {kv:,} bytes a token"
     why = (
-        f"weights: {plan.weights_per_rank / 10**9:.1f} GB a rank, KV: {kv:,} bytes a token, at {read / 10**12:.2f} TB/s {source}",
+        f"{moved}, at {read / 10**12:.2f} TB/s {source}",
         f"compute: {flops / 10**9:.1f} GFLOP a token at {share:.0%} of {compute:,.0f} TFLOP/s",
     )
     return StepModel(clock, "modelled", why)

@@ -53,7 +53,8 @@ class Summary:
     Latencies are on the virtual clock. `ttft_ns` is from arrival to the end of the step that computed the first token,
     `queue_ns` from arrival to the first step that took part, `e2e_ns` to the last token; `itl_ns` counts, for each
     token that continues an answer, the step that it took (what a preemption adds shows in `e2e_ns` alone).
-    `lengths` are prompts with their answers as the trace has them, `longest_request` the longest. `full_steps` had no budget left while requests waited.
+    `lengths` are prompts with their answers as the trace has them, `longest_request` the longest. `full_steps` had no
+    budget left while requests waited.
     """
 
     requests: int = 0

@@ -80,7 +80,8 @@ def parse_load(text: str) -> Load:
         key, equals, value = word.partition("=")
         if not equals or key not in _KEYS or key in words:
             problem = "is given twice" if key in words else "is not read"
-            raise UsageError(f"--synthetic: {word[:60]!r} {problem}", near(key, _KEYS) or f"KEY=VALUE of {', '.join(_KEYS)}")
+            hint = near(key, _KEYS) or f"KEY=VALUE of {', '.join(_KEYS)}"
+            raise UsageError(f"--synthetic: {word[:60]!r} {problem}", hint)
         words[key] = value.strip()
     for key in ("prompt", "output"):
         if key not in words:

@@ -1,4 +1,4 @@
-"""Replays that do not depend on each other: here one after the other, on the cores of this machine, or on a Ray cluster.
+"""Replays that do not depend on each other: one after the other, on this machine's cores, or on a Ray cluster.
 
 A task is a value and a replay is integer arithmetic, so the figures are the same wherever it runs.
 """
@@ -39,19 +39,30 @@ def run_task(task: Task) -> Result:
 
 
 def run_tasks(tasks: Sequence[Task], *, workers: int | None = None, ray: str | None = None) -> list[Result]:
-    """Run replays and return their results in the order of the tasks; `ray` is a cluster's address, or `local`."""
+    """Run replays and return their results in the order of the tasks; `ray` is a cluster's address, or `local`.
+
+    After Ctrl-C it returns those that have come to any figures.
+    """
     if ray is not None:
         return _on_ray(tasks, ray)
     workers = min(len(tasks), workers or os.cpu_count() or 1)
     if workers <= 1:
-        return [run_task(task) for task in tasks]
+        results: list[Result] = []
+        for task in tasks:
+            results.append(run_task(task))
+            if results[-1].outcome == "interrupted":
+                break
+        return results
     with ProcessPoolExecutor(workers) as pool:
         futures = [pool.submit(run_task, task) for task in tasks]
         try:
             return [future.result() for future in futures]
         except KeyboardInterrupt:  # the workers were interrupted as well, and return what they know
             pool.shutdown(wait=True, cancel_futures=True)
-            return [future.result() for future in futures if _ended(future)]
+            known = [future.result() for future in futures if _ended(future)]
+            if not known:
+                raise
+            return known
 
 
 def replicas(scenario: Scenario, source: Source, count: int, *, strict: bool = False) -> list[Task]:
@@ -90,7 +101,8 @@ def _on_ray(tasks: Sequence[Task], address: str) -> list[Result]:
             _node_ip_address="127.0.0.1" if local else None,
         )
     except Exception as error:  # its errors have no common class
-        raise UsageError(f"no Ray cluster answers at {address[:80]!r}", "`ray start --head` prints an address") from error
+        hint = "`ray start --head` prints an address"
+        raise UsageError(f"no Ray cluster answers at {address[:80]!r}", hint) from error
     try:
         remote = ray.remote(run_task)
         return list(ray.get([remote.remote(task) for task in tasks]))

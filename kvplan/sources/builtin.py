@@ -6,12 +6,12 @@ of the files: scripts/add_model.py writes `id:`, `aliases:` and `same_geometry:`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kvplan.assets import PROFILES
 from kvplan.profile import plain
+from kvplan.record import dataclass
 from kvplan.sources.checkpoint import Checkpoint
 
 MODELS = PROFILES / "models"

@@ -36,7 +36,7 @@ def read_object(path: str | Path, name: str = "") -> dict[str, Any]:
     """
     name = name or shown(str(path))
     try:
-        with open(path, "rb", opener=_open) as file:  # Path.open takes no opener
+        with open(path, "rb", opener=open_at_once) as file:  # Path.open takes no opener
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableInput(
@@ -50,7 +50,7 @@ def read_object(path: str | Path, name: str = "") -> dict[str, Any]:
     return parse_object(data, name)
 
 
-def _open(path: str, _: int) -> int:
+def open_at_once(path: str, _: int) -> int:
     """Open without waiting: a FIFO that nobody writes to must be refused."""
     return os.open(path, _OPEN)
 

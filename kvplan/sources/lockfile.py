@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from kvplan.errors import UnreadableInput
+from kvplan.record import dataclass
 from kvplan.sources.checkpoint import Checkpoint
 from kvplan.sources.document import read_object
 
@@ -54,6 +55,10 @@ class Traced(dict[str, Any]):
     def __iter__(self) -> Iterator[str]:
         # overriding it makes `{**config}` ask for each field, where a plain dict would be copied past __getitem__
         return super().__iter__()
+
+    def __len__(self) -> int:
+        self._read.update(dict.keys(self))  # id2label: how many there are is what decides
+        return super().__len__()
 
     def items(self) -> Any:
         """Return fields and values; whoever takes all of them reads all of them."""

@@ -6,9 +6,11 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Thread
 from typing import Any, TypeVar
+
+from kvplan.record import dataclass
 
 ATTEMPTS = 3
 LONGEST_WAIT = 5.0  # seconds between two attempts, whatever a Retry-After asks for

@@ -32,7 +32,8 @@ class Decoding:
             page = torch.zeros(form.page_bytes, dtype=torch.uint8, device=self.device)
             k, v = _views(page, form, blocks=blocks, page_bytes=0)
             wide = blocks * form.page_bytes > 2 * INT32
-            self._prepare(step, form, k, v, wide=wide)()
+            launch = self._prepare(step, form, k, v, wide=wide)
+            replace(launch, grid=(launch.splits, 1, 1))()  # one head of one request compiles as much as all of them
 
     def launches(self, step: Step) -> list[Launch]:
         """Return one launch a layer, prepared on first use."""
@@ -43,9 +44,10 @@ class Decoding:
 
     def run(self, step: Step) -> None:
         """Run a step."""
-        for launch in self.launches(step):
+        launches = self.launches(step)
+        for launch in launches:
             launch()
-        self._ran = None
+        self._ran = (id(step), len(launches) - 1)
 
     def row(self, work: Row) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Run one layer of a step; return the query, the output and the sink logit of one request and head."""

@@ -48,7 +48,9 @@ def _query(index: int, what: str) -> list[list[int | None]] | None:
         return None
     command = [tool, "-i", card, what, "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)  # noqa: S603
+        done = subprocess.run(  # noqa: S603  # the tool is found on PATH, the card's name is no option
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=PATIENCE, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return [[_number(cell) for cell in line.split(",")] for line in done.stdout.splitlines()[:1000]]

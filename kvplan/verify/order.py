@@ -38,8 +38,8 @@ class Order:
     """A verification of one rank. Sizes are bytes.
 
     `context` and `non_torch` are what the plan expects the libraries to take, before the engine's first look and after;
-    `requested` is the engine's share. `regions` are filled, read back and decoded; `rest` is what else the planned pool takes (--quick fills one layer of
-    each kind). `batches` are the planned crowd and one long request.
+    `requested` is the engine's share. `regions` are filled, read back and decoded; `rest` is what else the planned pool
+    takes (--quick fills one layer of each kind). `batches` are the planned crowd and one long request.
     """
 
     blocks: int

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan.errors import UnreadableInput, UsageError
 from kvplan.hardware import Gpu
-from kvplan.observations import home
+from kvplan.home import home
 from kvplan.planner import Note
 from kvplan.units import gib
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kvplan.config import find_config, load_config
+from kvplan.engine.names import NAMES
 from kvplan.verify.run import DEFAULT_MODEL
 
 
@@ -17,4 +19,9 @@ def configured(model: str | None) -> tuple[str, dict[str, Any]]:
     section = load_config(path).verify if path is not None else None
     if section is None:
         return DEFAULT_MODEL, {}
-    return section.model, dict(section.args)
+    return section.model, by_field(section.args)
+
+
+def by_field(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flags under the fields that they set, so that a short name on the command line overrides a long one."""
+    return {NAMES["vllm"].get(name, name): value for name, value in flags.items()}

@@ -176,7 +176,6 @@ def _decode(device: Device, steps: list[Step], seen: Measured, report: Report) -
         rate = operations / device.clock(product).seconds
     for number, step in enumerate(steps):
         report("decode", number / len(steps))
-        device.launch(Attend(step))
         timing = device.clock(Attend(step))
         roofline = max(step.read_bytes / seen.read_bandwidth, step.operations / rate if rate else 0.0)
         longest = max(max(row) for row in step.batch.lengths)

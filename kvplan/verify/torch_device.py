@@ -112,8 +112,7 @@ class TorchDevice:
                 out = torch.empty_like(a)
                 return self._timed(lambda: torch.mm(a, a, out=out))
             case Attend():
-                launches = self.decoding.launches(work.step)
-                return self._timed(lambda: [launch() for launch in launches])
+                return self._timed(lambda: self.decoding.run(work.step))
             case _:
                 return self._timed(lambda: self._launch(work))
 

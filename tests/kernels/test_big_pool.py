@@ -13,12 +13,16 @@ PAGE, KV_HEADS, DIM = 16, 2, 128
 DTYPES = (torch.bfloat16, torch.float8_e5m2)
 
 
+@pytest.mark.parametrize("outermost", ["pages", "heads"])
 @pytest.mark.parametrize("cache", DTYPES, ids=str)
-def test_last_pages_of_a_pool_beyond_32_bit_offsets(cache):
+def test_last_pages_of_a_pool_beyond_32_bit_offsets(cache, outermost):
     """Written and read at element offsets past 2**31; in fp8 that takes 2**32 bytes, as it is read by 16-bit words."""
     token = 2 * KV_HEADS * DIM * 2 // 2  # words, counted as the kernel counts them in either dtype
     pages = 2**31 // (PAGE * token // (2 // cache.itemsize)) + 64
-    pool = torch.empty(pages, PAGE, KV_HEADS, 2 * DIM, dtype=cache)
+    if outermost == "pages":
+        pool = torch.empty(pages, PAGE, KV_HEADS, 2 * DIM, dtype=cache)
+    else:
+        pool = torch.empty(KV_HEADS, pages, PAGE, 2 * DIM, dtype=cache).permute(1, 2, 0, 3)
     assert pool.nbytes > 2**32
     k, v = pool[..., :DIM], pool[..., DIM:]
     draw = torch.Generator().manual_seed(0)

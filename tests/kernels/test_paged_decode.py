@@ -9,6 +9,7 @@ pytest.importorskip("triton", reason="the kernels need the extra: pip install '.
 
 from decode_cases import Case, build, check
 from decode_variants import VARIANTS
+from kvplan.kernels.contract import ContractError
 from kvplan.kernels.tiling import Tiling
 
 from kvplan.kernels import paged_launch, reference
@@ -136,6 +137,24 @@ def test_two_dim_outermost_pool():
     pool = torch.stack([k, v])
     out = paged_launch.decode(q, pool[0], pool[1], table, lengths, **options)
     assert torch.equal(out, paged_launch.decode(q, k, v, table, lengths, **options))
+
+
+def test_heads_outermost():
+    """The memory order is the strides' business: [heads, pages, page, dims] is as good as any."""
+    q, k, v, table, lengths, options = build(Case())
+    pool = torch.cat([k, v], dim=3).permute(2, 0, 1, 3).contiguous().permute(1, 2, 0, 3)
+    out = paged_launch.decode(q, pool[..., :64], pool[..., 64:], table, lengths, **options)
+    assert torch.equal(out, paged_launch.decode(q, k, v, table, lengths, **options))
+
+
+def test_layers_share_a_launch():
+    """The second layer's pool in the place of the first's; a pool of another shape is refused."""
+    q, k, v, table, lengths, options = build(Case())
+    other = torch.cat([v, k], dim=3)
+    launch = paged_launch.prepare(q, k, v, table, lengths, **options).over(other[..., :64])
+    assert torch.equal(launch(), paged_launch.decode(q, v, k, table, lengths, **options))
+    with pytest.raises(ContractError, match="its shape is not that of the first"):
+        launch.over(other[1:, ..., :64])
 
 
 def test_padded_pages():

@@ -25,7 +25,7 @@ from kvplan.simulate.tasks import Task, merged, replicas, run_task, run_tasks
 from kvplan.simulate.trace.problems import Problems
 
 TOLD = Settings(num_blocks=301, max_num_seqs=32, max_num_batched_tokens=512, max_model_len=4096, arrival="clock")
-LOAD = Made(parse_load("prompt=exp(200) output=exp(60) rate=20 requests=300"), 3)
+LOAD = Made(parse_load("prompt=exp(200) output=exp(60) rate=20 requests=150"), 3)
 
 
 @given(st.lists(st.integers(0, 2**60), min_size=1), st.sampled_from([1, 50, 90, 99, 100]))
@@ -114,7 +114,7 @@ def test_candidates_are_ranked_and_replicas_are_the_fewest():
 def test_advice_comes_in_the_order_of_a_practitioner():
     ask = Ask(None, {}, {"num_blocks": 301, "max_num_seqs": 64, "max_num_batched_tokens": 512, "max_model_len": 4096,
                          "arrival": "clock"})  # fmt: skip
-    heavy = Made(parse_load("prompt=exp(300) output=exp(200) rate=40 requests=300"), 3)
+    heavy = Made(parse_load("prompt=exp(300) output=exp(200) rate=40 requests=150"), 3)
     base = deploy(ask)
     result = run_task(Task(Scenario("", base.settings), heavy))
     codes = [one.code for one in advise(base, result)]
@@ -143,7 +143,7 @@ def test_the_same_wherever_it_runs():
 def test_replicas_share_a_load():
     whole = run_task(Task(Scenario("", TOLD), LOAD))
     parts = run_tasks(replicas(Scenario("", TOLD), LOAD, 3), workers=1)
-    assert [part.summary.requests for part in parts] == [100, 100, 100]
+    assert [part.summary.requests for part in parts] == [50, 50, 50]
     both = merged(parts, "three")
     assert both.summary.output_tokens == whole.summary.output_tokens
     assert (both.summary.ttft_ns.at(99) or 0) < (whole.summary.ttft_ns.at(99) or 0)

@@ -14,7 +14,7 @@ from kvplan.simulate import event
 from kvplan.simulate.series import RequestRow, StepRow
 
 POOL = ["--num-gpu-blocks-override", "301", "--max-num-seqs", "32", "--max-model-len", "4096"]
-LOAD = ["--synthetic", "prompt=exp(200) output=exp(60) rate=20 requests=300"]
+LOAD = ["--synthetic", "prompt=exp(200) output=exp(60) rate=20 requests=150"]
 
 
 def call(capsys, *words: str) -> tuple[int, str, str]:
@@ -46,7 +46,7 @@ def test_text_names_what_is_modelled(capsys):
     code, out, _ = call(capsys, *POOL, *LOAD)
     assert code == 0
     lines = {line[2:17].strip(): line[17:] for line in out.splitlines()}
-    assert "300 requests" in lines["load"]
+    assert "150 requests" in lines["load"]
     assert {"first token ~", "next token ~", "whole answer ~", "wait ~", "throughput ~", "clock ~"} <= set(lines)
 
 
@@ -60,7 +60,7 @@ def test_json_is_as_documented(capsys):
     steps = found["series"]["steps"]
     assert steps["columns"] == list(StepRow._fields)
     assert len(steps["rows"]) == found["result"]["totals"]["steps"]
-    assert [row[0] for row in found["series"]["requests"]["rows"]] == list(range(300))
+    assert [row[0] for row in found["series"]["requests"]["rows"]] == list(range(150))
     assert found["series"]["requests"]["columns"] == list(RequestRow._fields)
     assert found["promise"]["replicas"] == 1
     assert found["clock"]["basis"] == "convention"
@@ -70,7 +70,7 @@ def test_csv_is_the_steps(capsys):
     _, out, _ = call(capsys, *POOL, *LOAD, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert list(rows[0]) == list(StepRow._fields)
-    assert sum(int(row["finished"]) for row in rows) == 300
+    assert sum(int(row["finished"]) for row in rows) == 150
 
 
 def test_a_plan_and_its_chat(capsys):
@@ -92,9 +92,9 @@ def test_problems_are_told_and_strict_refuses(tmp_path, capsys):
     path.write_text("prompt,output\n30,4\n,4\n99999,4\n5000,1\n", encoding="utf-8")
     code, out, _ = call(capsys, "--num-gpu-blocks-override", "11", "--trace", str(path), "--max-model-len", "90000")
     assert code == 0
-    assert "note: 1 x no lengths (first in row 1" in out
-    assert "note: 1 x a prompt that leaves no room" in out
-    assert "note: 1 x more blocks needed than the pool has" in out
+    assert "note: 1 row: no lengths (row 1: " in out
+    assert "note: 1 row: a prompt that leaves no room" in out
+    assert "note: 1 row: more blocks needed than the pool has" in out
     code, _, err = call(capsys, *POOL, "--trace", str(path), "--strict")
     assert code == 2
     assert err.startswith("error: row 1: ")

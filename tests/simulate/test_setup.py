@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import kvplan
@@ -66,6 +68,18 @@ def test_the_clock_of_a_plan():
     assert halved.clock.step_ps == pytest.approx(2 * model.clock.step_ps, abs=2)
     windowed = step_model(kvplan.plan("mistralai/Mistral-7B-v0.1", **POOL)).clock
     assert (windowed.kv_token_ps, windowed.request_ps > 0) == (0, True)
+
+
+def test_what_verify_measured_is_the_bandwidth(tmp_path, monkeypatch):
+    monkeypatch.setenv("KVPLAN_HOME", str(tmp_path))
+    (tmp_path / "cards").mkdir()
+    saved = {"gpu": "h100-sxm", "memory_bytes": 85 * 10**9, "context_bytes": 5 * 10**8, "read_bandwidth": 3 * 10**12,
+             "copy_bandwidth": 28 * 10**11, "saved": "2025-11-29"}  # fmt: skip
+    (tmp_path / "cards/h100-sxm.json").write_text(json.dumps(saved), encoding="utf-8")
+    ask = Ask(kvplan.load_model(LLAMA), {"gpu": "h100-sxm", "max_model_len": "8192"}, {}, local=True)
+    found = deploy(ask)
+    assert found.clock.clock.kv_token_ps == round(131_072 / 3)
+    assert "3.00 TB/s as verify measured" in found.clock.why[0]
 
 
 def test_a_step_that_schedules_nothing_takes_no_time():

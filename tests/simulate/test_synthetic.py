@@ -73,8 +73,9 @@ def test_what_is_not_read(text, says):
         parse_load(text)
 
 
-def test_a_long_stream_is_replayed_in_bounded_memory():
-    """Requests that come and go leave nothing behind: ten times as many take no more memory."""
+def test_a_long_stream_is_replayed_in_bounded_memory(monkeypatch):
+    """Requests that come and go leave nothing behind: eight times as many take no more memory."""
+    monkeypatch.setattr("kvplan.simulate.run.BATCH", 64)
     told = Settings(num_blocks=2001, max_num_seqs=64, max_model_len=4096, arrival="clock")
 
     def peak(requests: int) -> int:
@@ -88,4 +89,4 @@ def test_a_long_stream_is_replayed_in_bounded_memory():
 
     peak(200)  # what is imported and cached once
     few, many = peak(500), peak(4000)
-    assert many < 2 * few
+    assert many < 1.5 * few

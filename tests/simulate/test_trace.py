@@ -8,6 +8,8 @@ import json
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kvplan.errors import UnreadableInput, UsageError
 from kvplan.simulate.request import Request
@@ -228,3 +230,42 @@ def test_times(value, unit, found):
 def test_lengths():
     assert [tokens(value) for value in ("12", " 12 ", "12.0", 12.0, 12)] == [12] * 5
     assert [tokens(value) for value in ("-1", "", "x", "1.5", "١٢", None, 2**40, float("nan"), [])] == [None] * 9
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(
+    ["timestamp", "input_length", "output_length", "hash_ids", "messages", "conversations", "usage", "prompt", "body",
+     "response", "choices", "prompt_tokens", "completion_tokens", "content", "role", "from", "value", "id", "created"]
+)  # fmt: skip
+RECORDS = st.dictionaries(NAMES, VALUES | st.dictionaries(NAMES, VALUES) | st.lists(st.dictionaries(NAMES, VALUES)))
+
+
+@given(
+    st.binary(max_size=300)
+    | st.lists(RECORDS, max_size=5).map(lambda rows: "\n".join(map(json.dumps, rows)).encode())
+    | st.lists(st.lists(st.text(max_size=12), max_size=5), max_size=6).map(
+        lambda rows: ("prompt,output,arrival,id,priority\n" + "\n".join(map(",".join, rows))).encode()
+    ),
+    st.sampled_from([None, 3.5]),
+)
+@settings(max_examples=400, deadline=None)
+def test_anything_is_read_or_refused(tmp_path_factory, data, chars):
+    path = tmp_path_factory.getbasetemp() / "anything"
+    path.write_bytes(data)
+    try:
+        rows = list(select(read_trace(str(path), Layout(chars_per_token=chars), Problems()), Selection()))
+    except (UnreadableInput, UsageError):
+        return
+    now = 0
+    for row in rows:
+        assert 1 <= row.prompt <= 2**26
+        assert 0 <= row.output <= 2**24
+        assert row.arrival_ns >= now
+        assert not row.spans or sum(count for _, count in row.spans) == row.prompt
+        assert all(count > 0 for _, count in row.spans)
+        hash((row.spans, row.answer))
+        now = row.arrival_ns

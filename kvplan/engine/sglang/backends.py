@@ -7,10 +7,10 @@ page constraints of arg_groups/overrides.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kvplan.engine.sglang.device import Device
 from kvplan.engine.sglang.served import Served
+from kvplan.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

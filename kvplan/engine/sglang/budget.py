@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.vllm.capacity import partition
@@ -11,6 +10,7 @@ from kvplan.hardware import Gpu
 from kvplan.ledger import Line
 from kvplan.model.spec import ModelSpec
 from kvplan.model.weights import Ranks, weigh
+from kvplan.record import dataclass
 from kvplan.units import GIB
 
 # What process groups hold on a rank before the engine first looks: 1.25 GiB in the one public log that prints it

@@ -5,11 +5,10 @@ Source: SGLang 0.5.23, model_executor/pool_configurator.py (DSV4PoolConfigurator
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.engine.sglang.pools import Pool, Pools, check_window
 from kvplan.engine.sglang.settings import Settings
 from kvplan.model.spec import CompressedLatent
+from kvplan.record import dataclass
 
 _STATE_ITEM = 4  # float32
 _PAGE_UNIT = 576  # FlashMLA's pages are padded to whole units of this many bytes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.hardware import Gpu
+from kvplan.record import dataclass
 from kvplan.units import MIB
 
 _STAND_IN_MIB = 81559  # a Hopper card of 80 GB, where none is named

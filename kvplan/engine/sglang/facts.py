@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.sglang.budget import Memory
 from kvplan.engine.sglang.deepseek_v4 import geometry, request_states
@@ -16,6 +14,7 @@ from kvplan.hardware import Gpu
 from kvplan.ledger import Basis, Line
 from kvplan.model.spec import ModelSpec
 from kvplan.planner import Budget, GroupFacts, KvFacts, Note, PoolFacts
+from kvplan.record import dataclass
 from kvplan.units import GIB, MIB
 
 

@@ -6,11 +6,11 @@ a model's own limit. Source: SGLang 0.5.23, arg_groups/memory_hook.py; older rul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from kvplan.engine.sglang.device import Device
 from kvplan.engine.sglang.releases import Release
+from kvplan.record import dataclass
 
 _FLOOR_ABOVE_MIB, _FLOOR_MIB = 60 * 1024, 10 * 1024
 _LATENT_GRAPHS_MIB = 1536  # fa3's overhead for latents

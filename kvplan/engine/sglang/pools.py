@@ -7,13 +7,14 @@ model_executor/pool_configurator.py and mem_cache/kv_cache_configurator.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from kvplan.engine.sglang.served import Heads, Served
 from kvplan.engine.sglang.settings import Settings
 from kvplan.engine.vllm.states import state_parts
 from kvplan.model.spec import State
+from kvplan.record import dataclass
 from kvplan.units import GIB, MIB
 
 _WINDOW_STEP = 128  # tokens between evictions from a window pool

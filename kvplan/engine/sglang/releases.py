@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Literal
 
 from kvplan.assets import PROFILES
 from kvplan.errors import UnknownEngine
 from kvplan.profile import load
+from kvplan.record import dataclass
 
 _ENGINES = PROFILES / "engines"
 _VERSION = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?(?:\.post([0-9]{1,2}))?", re.ASCII)

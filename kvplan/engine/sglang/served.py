@@ -8,7 +8,7 @@ model whose layers differ is counted by its first kind, unless its architecture 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from kvplan.engine.sglang.releases import Release, lists, towers
@@ -28,6 +28,7 @@ from kvplan.model.spec import (
     State,
     Window,
 )
+from kvplan.record import dataclass
 
 _KINDS = (Full, Window, Chunked, Cross)
 _ENCODERS = ("vision_config", "audio_config", "sound_config")

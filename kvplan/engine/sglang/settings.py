@@ -6,8 +6,6 @@ attention. Source: SGLang 0.5.23, arg_groups/.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.sglang.backends import Backend, Wish, choose
 from kvplan.engine.sglang.device import Device
@@ -19,6 +17,7 @@ from kvplan.engine.sglang.served import Served
 from kvplan.model.fields import Fields
 from kvplan.model.read import text_section
 from kvplan.model.spec import ModelSpec, Window
+from kvplan.record import dataclass
 
 _AITER_LENGTH, _AITER_SHARE = 8192, 0.85  # its workspace at longer contexts comes off the fraction, a given one too
 _DRAFTING_REQUESTS = 48

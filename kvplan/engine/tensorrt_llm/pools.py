@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from kvplan.model.spec import Cache, Chunked, CompressedLatent, Cross, Full, Indexer, Latent, ModelSpec, Window
+from kvplan.record import dataclass
 
 _ITEM = {"bfloat16": Fraction(2), "float16": Fraction(2), "float32": Fraction(4), "fp8": Fraction(1)}
 _NVFP4 = Fraction(1, 2) + Fraction(1, 16)  # two values a byte, and a byte of scale for 16 of them

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from kvplan.assets import PROFILES
 from kvplan.errors import UnknownEngine
 from kvplan.profile import load
+from kvplan.record import dataclass
 
 _VERSION = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})(?:\.[0-9]{1,3})?(?:rc[0-9]{1,3})?", re.ASCII)
 

@@ -8,8 +8,10 @@ here. Source: the engine's own priority list and capability methods, checked aga
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm
+
+from kvplan.record import dataclass
 
 DEFAULT_BLOCK_SIZE = 16
 _PLAIN = frozenset({"auto", "float16", "bfloat16"})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from kvplan.engine.vllm.grouping import Group, bytes_per_block
 from kvplan.engine.vllm.pages import Page, Scheduling, blocks_per_request
+from kvplan.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ profiles/engines/vllm.yaml says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.engine.vllm.releases import Release
+from kvplan.record import dataclass
 from kvplan.units import GIB
 
 _SMALL = (1, 2, 4)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvplan.engine.vllm.pages import LOCAL, WHOLE_LENGTH, Kind, Page, Scheduling, blocks_per_request
+from kvplan.record import dataclass
 
 
 class CannotGroup(Exception):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.vllm.activation import Run
 from kvplan.engine.vllm.activation.widths import Widths, widths_of
@@ -13,6 +11,7 @@ from kvplan.engine.vllm.settings import Device, Settings
 from kvplan.hardware import Gpu
 from kvplan.ledger import Line
 from kvplan.model.spec import ModelSpec
+from kvplan.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm, prod
 from typing import assert_never
 
@@ -26,6 +26,7 @@ from kvplan.model.spec import (
     State,
     Window,
 )
+from kvplan.record import dataclass
 
 FALCON = frozenset({"FalconForCausalLM", "RWForCausalLM"})
 # FlashMLA's packed formats: 512 latent bytes, scales and 64 rope elements in bf16 (656), or 4-bit latents (352)

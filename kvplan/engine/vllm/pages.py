@@ -7,8 +7,9 @@ checked against its planner on the rows of tests/golden.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, unique
+
+from kvplan.record import dataclass
 
 
 @unique

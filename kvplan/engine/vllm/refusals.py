@@ -1,12 +1,11 @@
 """Why vLLM would not start before it has counted a block: one function a rule, each returning its reason or None.
 
-Source: the checks of the engine's configuration and of its layer classes (release 0.33), seen in tests/golden/tp.jsonl.
+Source: the checks of the engine's configuration and of its layer classes (release 0.33), seen in tests/golden/vllm_0.33_tp_refused.jsonl.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kvplan.engine.args import EngineArgs
@@ -31,6 +30,7 @@ from kvplan.model.spec import (
     State,
     Window,
 )
+from kvplan.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ def served_as(architecture: str) -> str | None:
 
 def _architecture(asked: Asked) -> Refused | None:
     name, names = asked.model.architecture, registry()
-    first, last = names["since"].get(name), names["removed"].get(name)
+    first = next((release for release, new in names["since"].items() if name in new), None)
+    last = names["removed"].get(name)
     if first is not None and asked.release.is_before(first):
         return Refused(
             "architecture_unsupported",
@@ -108,7 +109,9 @@ def _length(asked: Asked) -> Refused | None:
     if wanted == "auto" and not asked.release.auto_length:
         told = f"vLLM {asked.release.version} cannot size --max-model-len by itself"
         return Refused("auto_length_unsupported", told, "give a number")
-    if asked.args.allow_long_max_model_len or not isinstance(wanted, int) or (length.limit is None and length.tokenizer is None):
+    if asked.args.allow_long_max_model_len or not isinstance(wanted, int):
+        return None
+    if length.limit is None and length.tokenizer is None:
         return None
     limit = longest_length(length)
     if wanted <= limit or (length.model_max_length is not None and wanted <= length.model_max_length):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from kvplan.assets import PROFILES
 from kvplan.errors import UnknownEngine
 from kvplan.profile import load
+from kvplan.record import dataclass
 from kvplan.units import GIB
 
 _ENGINES = PROFILES / "engines"
@@ -132,9 +132,7 @@ def release(version: str | None) -> Release:
     oldest, newest = _number(profile["oldest"]), _number(profile["newest"])
     planned = min(max(number, (*oldest, 0)), newest) if number[:2] != newest[:2] else number
     text = ".".join(map(str, planned))
-    values = {
-        field.name: _at(profile[field.name], planned) for field in fields(Release) if field.name not in _NOT_SECTIONS
-    }
+    values = {name: _at(profile[name], planned) for name in Release.__match_args__ if name not in _NOT_SECTIONS}
     values["tiers"] = tuple(_tier(row) for row in values["tiers"])
     values |= {name: tuple(values[name]) for name in ("runner_v2_listed", "kv_cache_dtypes", "quantization_methods")}
     return Release(version=text, stands_for=None if planned == number else wanted, named=version is not None, **values)

@@ -7,11 +7,10 @@ in with a wider interval.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.engine.vllm.releases import Release
 from kvplan.engine.vllm.settings import Device
 from kvplan.hardware import Gpu
+from kvplan.record import dataclass
 from kvplan.units import GIB
 
 _LARGE = (9, 10)  # compute capabilities of the data-centre cards that most logs are of

@@ -6,13 +6,13 @@ and on the model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.vllm.releases import Release
 from kvplan.hardware import Gpu
 from kvplan.model.spec import CompressedLatent, Indexer, Latent, Length, ModelSpec, State
+from kvplan.record import dataclass
 from kvplan.units import GIB
 
 _ITEM = {"bfloat16": 2, "float16": 2, "float32": 4}

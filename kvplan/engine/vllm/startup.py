@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from kvplan.engine.args import EngineArgs
@@ -20,9 +19,11 @@ from kvplan.engine.vllm.settings import Device, Settings, resolve
 from kvplan.engine.vllm.speculation import draft_layers
 from kvplan.engine.vllm.warnings import warnings_of
 from kvplan.hardware import Gpu
+from kvplan.home import holds
 from kvplan.ledger import Line
 from kvplan.model.spec import Layer, ModelSpec
 from kvplan.planner import Note, Plan
+from kvplan.record import dataclass
 from kvplan.same import Same
 
 
@@ -89,7 +90,9 @@ def plan_vllm(
 def _observed(
     model: ModelSpec, args: EngineArgs, gpu: Gpu, release: Release, settings: dict[str, object]
 ) -> tuple[Line, ...]:
-    from kvplan.observations import observed_lines  # noqa: PLC0415  # most plans ask for none
+    if not holds("observations"):
+        return ()
+    from kvplan.observations import observed_lines  # noqa: PLC0415  # most machines have none
 
     return observed_lines(model.id, "vllm", release.version, gpu.name, args, settings)
 

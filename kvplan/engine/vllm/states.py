@@ -7,7 +7,6 @@ each speculative token.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
 from typing import assert_never
 
@@ -23,6 +22,7 @@ from kvplan.model.spec import (
     ShortConv,
     State,
 )
+from kvplan.record import dataclass
 
 _ITEM = {"bfloat16": 2, "float16": 2, "float32": 4}
 

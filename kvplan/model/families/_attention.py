@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kvplan.model.fields import MAX_LAYERS, Fields
 from kvplan.model.spec import Chunked, Full, Layer, Shape, Window
+from kvplan.record import dataclass
 
 SLIDING = "sliding_attention"
 FULL = "full_attention"

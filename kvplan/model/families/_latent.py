@@ -6,12 +6,12 @@ Facts about what an engine builds are from vLLM 0.33.0's model classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kvplan.model.families._attention import GroupedQuery
 from kvplan.model.fields import MAX_LAYERS, Fields
 from kvplan.model.spec import Indexer, Latent, Layer, Shape
+from kvplan.record import dataclass
 
 MAX_DRAFTS = 64  # DeepSeek-V3 carries 1 prediction layer, the largest checkpoint met 10
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from kvplan.model.weights.placement import Ranks
-from kvplan.model.weights.weigh import Weights, inventory, weigh
+from kvplan.model.weights.weigh import Weights, inventory, is_computed, weigh
 
-__all__ = ["Ranks", "Weights", "inventory", "weigh"]
+__all__ = ["Ranks", "Weights", "inventory", "is_computed", "weigh"]

@@ -74,9 +74,7 @@ def rope(
 GATED = ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
 
 
-def gated(
-    at: Scope, hidden: int, width: int, *, bias: bool = False, names: tuple[str, str, str] = GATED
-) -> list[Part]:
+def gated(at: Scope, hidden: int, width: int, *, bias: bool = False, names: tuple[str, str, str] = GATED) -> list[Part]:
     """Return a gated feed-forward layer: gate and up, then down."""
     gate, up, down = names
     return [

@@ -28,6 +28,7 @@ def dense(
     feed_forward: tuple[str, ...] = GATED,
     projections: tuple[str, str, str, str] = QKVO,
     head_bias: bool = False,
+    last_norm: str = "model.norm",
     tied: bool | None = None,
     tables: Sequence[Part] | None = None,
 ) -> list[Part]:
@@ -38,7 +39,7 @@ def dense(
     """
     at, hidden = text.at(), text.hidden
     parts = [
-        *ends(text, norm_bias=norm_bias, head_bias=head_bias, tied=tied),
+        *ends(text, norm=last_norm, norm_bias=norm_bias, head_bias=head_bias, tied=tied),
         *attention(at, text, bias=qkv_bias, out_bias=out_bias, names=projections),
         *at.norms(hidden, *norms, bias=norm_bias),
     ]

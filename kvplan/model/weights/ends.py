@@ -82,6 +82,19 @@ def pooler(text: Text) -> list[Part]:
     return parts
 
 
+def classifier(text: Text, *, pooled: bool) -> list[Part]:
+    """Return an encoder's float32 classifier with a bias, behind a square matrix of its own where it is `pooled`."""
+    at, hidden, count = Scope(), text.hidden, labels(text)
+    own = {"dtype": "float32"}
+    parts: list[Part] = [
+        at.tensor("classifier.weight", count, hidden, **own),
+        at.tensor("classifier.bias", count, **own),
+    ]
+    if pooled:
+        parts += [at.tensor("pooler.weight", hidden, hidden, **own), at.tensor("pooler.bias", hidden, **own)]
+    return parts
+
+
 def labels(text: Text) -> int:
     """Return the number of labels; two where the config names none, as in Hugging Face's classes."""
     named = text.config.root.raw("id2label")

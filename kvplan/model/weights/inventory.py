@@ -9,8 +9,9 @@ from dataclasses import replace
 from kvplan.model.fields import Fields
 from kvplan.model.read import text_section
 from kvplan.model.spec import ModelSpec
-from kvplan.model.weights.families import rule_of
-from kvplan.model.weights.forms import Form, expand
+from kvplan.model.weights.expand import expand
+from kvplan.model.weights.families import NoRule, rule_of
+from kvplan.model.weights.forms import Form
 from kvplan.model.weights.schemes import scheme_of
 from kvplan.model.weights.schemes.scheme import PLAIN, Capability, Scheme
 from kvplan.model.weights.tensors import Linear, Part, Tensor
@@ -18,12 +19,15 @@ from kvplan.model.weights.text import Text
 
 
 def parts_of(model: ModelSpec) -> list[Part] | None:
-    """Return the matrices and tensors of a model, not yet quantised; None where its architecture has no rule."""
+    """Return the matrices and tensors of a model, not yet quantised; None where it, or a part of it, has no rule."""
     rule = rule_of(model.architecture)
     if rule is None:
         return None
     text = text_section(Fields(model.config))
-    return rule(Text(text, model.shape, model.architecture))
+    try:
+        return rule(Text(text, model.shape, model.architecture))
+    except NoRule:
+        return None
 
 
 def scheme_for(model: ModelSpec, asked: str | None = None, capability: Capability | None = None) -> Scheme:
@@ -36,14 +40,15 @@ def quantised(parts: Iterable[Part], scheme: Scheme) -> Iterator[Tensor]:
     for part in parts:
         if isinstance(part, Tensor):
             yield part
-            if scheme.attention and (part.name.endswith(".attn._scales") or (scheme.latent and part.name.endswith(".mla_attn._scales"))):
-                yield replace(part, name=f"{part.name}.of_scheme", shape=(scheme.attention,), dtype="uint8")
+            if part.name.endswith(scheme.scaled):
+                for count, dtype in scheme.scales:
+                    yield replace(part, name=f"{part.name}.{dtype}", shape=(count,), dtype=dtype)
             continue
-        for form, layers in _forms(part, scheme):
+        for form, layers in forms_of(part, scheme):
             yield from expand(replace(part, layers=layers) if layers != part.layers else part, form)
 
 
-def _forms(matrix: Linear, scheme: Scheme) -> Iterator[tuple[Form, tuple[int, ...] | None]]:
+def forms_of(matrix: Linear, scheme: Scheme) -> Iterator[tuple[Form, tuple[int, ...] | None]]:
     """Yield each form that the matrix has, with the layers in which it has it."""
     if matrix.kind in ("plain", "embedding"):
         yield PLAIN, matrix.layers

@@ -1,7 +1,7 @@
 """Multi-head latent attention: what DeepSeek-V2 and all that is built on it have in common.
 
-The down-projections to the latents, their norms and the indexer are whole on every rank; the up-projections are split by
-heads.
+The down-projections to the latents, their norms and the indexer are whole on every rank; the up-projections are split
+by heads.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Mamba-2's convolution weights (`conv_weights`). Source: vLLM 0.33.0, model_execu
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Full, GatedDeltaNet, Mamba1, Mamba2, Mixer, ShortConv, State, Window
@@ -62,7 +62,7 @@ def mamba2(
 ) -> list[Part]:
     """Return a state space dual mixer: gate, input, B, C and step sizes from one projection."""
     inner, groups, width = mixer.inner, mixer.groups, mixer.groups * mixer.state
-    by_group = {"role": Role.KV, "heads": groups}
+    by_group: dict[str, Any] = {"role": Role.KV, "heads": groups}
     parts: list[Part] = [
         at.linear("in_proj", inner, hidden, bias=bias),
         at.linear("in_proj", inner, hidden, bias=bias, leads=False),
@@ -105,9 +105,7 @@ def gated_delta(
     """Return a gated delta net; checkpoints store its input projections merged in one way or another."""
     keys, values = mixer.k_heads * mixer.k_dim, mixer.v_heads * mixer.v_dim
     rows: tuple[tuple[str, int], ...] = ((qkv, keys), (qkv, keys), (qkv, values), (z, values))
-    inputs: list[Linear] = [
-        at.linear(name, size, hidden, leads=index == 0) for index, (name, size) in enumerate(rows)
-    ]
+    inputs: list[Linear] = [at.linear(name, size, hidden, leads=index == 0) for index, (name, size) in enumerate(rows)]
     inputs += [at.linear(name, mixer.v_heads, hidden, leads=name != a or a == b) for name in (b, a)]
     own: list[Tensor] = [
         at.tensor("dt_bias", mixer.v_heads, role=Role.COLUMN),

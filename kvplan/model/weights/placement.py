@@ -9,21 +9,22 @@
     replicated   everything: norms, routers, latent down-projections, biases               ReplicatedLinear
     tower        everything: a vision or audio encoder that the engine does not split      -
     table        everything: rope tables, masks and scales that the engine computes        buffers
-    map          EP alone: the rank of every expert; nothing otherwise                     FusedMoE
+    map          the rank of every expert under EP; nothing otherwise                      FusedMoE
 
-Layers go to pipeline stages in runs. Embeddings are on the first stage and output heads on the last; a tied embedding is
-on both, so that PP > 1 holds it twice. Source: vLLM 0.33.0, model_executor/layers (linear, vocab_parallel_embedding,
-fused_moe) and distributed/utils (get_pp_indices).
+Layers go to pipeline stages in runs. Embeddings are on the first stage and output heads on the last; a tied embedding
+is on both, so that PP > 1 holds it twice. Source: vLLM 0.33.0, model_executor/layers (linear, fused_moe,
+vocab_parallel_embedding) and distributed/utils (get_pp_indices).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd, prod
+from typing import assert_never
 
 from kvplan.model.weights.tensors import Role, Stage, Tensor, entries, item_bytes
+from kvplan.record import dataclass
 
 VOCABULARY_PADDING = 64
 _SMALLEST_BLOCK = 32  # an engine's kernels take no finer scales of an FP8 expert
@@ -101,11 +102,19 @@ def _layers_held(tensor: Tensor, stages: Sequence[range]) -> list[int]:
         return [1 if tensor.layers is None else len(tensor.layers)]
     if tensor.layers is not None:
         return [sum(layer in stage for layer in tensor.layers) for stage in stages]
-    last = len(stages) - 1
-    held = {
-        Stage.EVERY: lambda _: True,
-        Stage.FIRST: lambda index: index == 0,
-        Stage.LAST: lambda index: index == last,
-        Stage.ENDS: lambda index: index in (0, last),
-    }[tensor.stage]
-    return [int(held(index)) for index in range(len(stages))]
+    return [int(_holds(tensor.stage, index, len(stages) - 1)) for index in range(len(stages))]
+
+
+def _holds(where: Stage, index: int, last: int) -> bool:
+    """Say whether the stage of this number holds a tensor that belongs to no layer."""
+    match where:
+        case Stage.EVERY:
+            return True
+        case Stage.FIRST:
+            return index == 0
+        case Stage.LAST:
+            return index == last
+        case Stage.ENDS:
+            return index in (0, last)
+        case _:
+            assert_never(where)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from kvplan.model.weights.tensors import Linear, Part, Role, Stage, Tensor
+from kvplan.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The feed-forward parts of mixtures: which layers have experts, routed experts, shared ones, and the dense layers left."""
+"""The feed-forward parts of mixtures: which layers have experts, routed and shared ones, and the dense layers left."""
 
 from __future__ import annotations
 

@@ -7,10 +7,11 @@ of a layer or of an expert. Sizes are of the whole model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 from typing import Literal, TypeAlias
+
+from kvplan.record import dataclass
 
 
 class Role(StrEnum):
@@ -36,8 +37,8 @@ class Stage(StrEnum):
     ENDS = "ends"  # a tied embedding: the first stage looks up in it, the last projects with it
 
 
-# `both`, or a difference between what is stored and what is allocated: tables are computed by the engine, and some stored
-# tensors are merged or dropped while loading.
+# `both`, or a difference between what is stored and what is allocated: tables are computed by the engine, and some
+# stored tensors are merged or dropped while loading.
 Holder: TypeAlias = Literal["both", "checkpoint", "engine"]
 
 MODEL = "model"  # the dtype that the model is run in
@@ -56,8 +57,8 @@ class Tensor:
     each axis (empty: one): the scales of a 256 x 512 matrix in blocks of 128 have shape (256, 512) and per (128, 128).
     `whole_groups`: a last group that is not full is not stored. `axis` is the one that a split role cuts (None: this
     tensor of it has none, as a scale of one element); `heads` the KV heads along it; `multiple`: a rank's share is
-    rounded up to this; `fits_share`: blocks shrink until they divide a rank's share. `layers` are the decoder layers that have one, `stage` stands in their place where there are none;
-    `each` is how many each has (experts).
+    rounded up to this; `fits_share`: blocks shrink until they divide a rank's share. `layers` are the decoder layers
+    that have one (None: it belongs to no layer, and `stage` says where it is); `each` is how many each has (experts).
     """
 
     name: str
@@ -110,9 +111,8 @@ class Linear:
     """A matrix of `rows` outputs and `columns` inputs that a quantisation method may store in another form.
 
     `kind` is what methods tell apart: they may skip the experts, quantise the output head, or both; `plain` is never
-    quantised. `leads`: the engine
-    merges some neighbours into one matrix (query, key and value; gate and up), which has one of certain small tensors:
-    the first of them has it. `gated`: the engine's copy of an expert's first matrix has a gate beside it.
+    quantised. `leads`: the engine merges some neighbours into one matrix (query, key and value; gate and up), which has
+    one of certain small tensors: the first of them has it. The other fields are those of its tensors.
     """
 
     name: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Shape
 from kvplan.model.weights.scope import Scope
+from kvplan.record import dataclass
 
 LAYER = "model.layers.{}"
 
@@ -34,14 +34,8 @@ class Text:
 
     @property
     def intermediate(self) -> int:
-        """The width of a dense layer's feed-forward part; a list of one width a layer must give the same for all."""
-        widths = self.config.raw("intermediate_size")
-        if not isinstance(widths, list):
-            return self.config.integer("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
-        given = self.config.maybe_integers("intermediate_size") or [0]
-        if len(set(given)) != 1:
-            raise self.config.bad("intermediate_size", "one width for all layers", widths)
-        return given[0]
+        """The width of a dense layer's feed-forward part."""
+        return self.same("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
 
     @property
     def vocabulary(self) -> int:
@@ -52,6 +46,16 @@ class Text:
     def layers(self) -> range:
         """The layers' numbers."""
         return range(len(self.shape.layers))
+
+    def same(self, *names: str) -> int:
+        """Return a figure that some configs list layer by layer; the layers must agree."""
+        listed = self.config.raw(names[0])
+        if not isinstance(listed, list):
+            return self.config.integer(*names)
+        given = self.config.maybe_integers(names[0]) or [0]
+        if len(set(given)) != 1:
+            raise self.config.bad(names[0], "one width for all layers", listed)
+        return given[0]
 
     def flag(self, *names: str, default: bool = False) -> bool:
         """Return a boolean field of the section."""

@@ -24,7 +24,7 @@ def tower(prefix: str) -> Scope:
 
 
 def section(text: Text, name: str = "vision_config") -> Fields:
-    """Return a nested section of the whole config, with the class defaults of its model type; empty where it is missing."""
+    """Return a nested section of the whole config, with the defaults of its class; empty where it is missing."""
     root = text.config.root
     thinker = root.maybe_section("thinker_config")
     found = (thinker or root).maybe_section(name)
@@ -46,17 +46,13 @@ def language_model(
     `architecture` is the one that the wrapper fixes; else the section's own counts, else that of its model type, else
     `otherwise`.
     """
-    from kvplan.model.weights.families import rule_of  # noqa: PLC0415  # the families import this module
+    from kvplan.model.weights.families import NoRule, rule_of  # noqa: PLC0415  # the families import this module
 
     inner = architecture or _named(text.config) or otherwise
     rule = rule_of(inner)
     if rule is None:
         raise NoRule(inner)
     return renamed(rule(replace(text, architecture=inner, nested=True)), names)
-
-
-class NoRule(Exception):  # noqa: N818  # not an error of the user's: the weights are then estimated
-    """The language model inside a wrapper has no weight rule."""
 
 
 def _named(config: Fields) -> str:
@@ -200,7 +196,8 @@ def feature_depth(text: Text, vision: Fields) -> int:
     """Return how many layers a wrapper builds that reads the output of vision_feature_layer; the deepest of several."""
     count = vision.integer("num_hidden_layers")
     raw = text.config.root.raw("vision_feature_layer")
-    chosen = raw if isinstance(raw, list) else [raw if raw is not None else text.config.root.integer("vision_feature_layer", low=-count, default=-2)]
+    one = text.config.root.integer("vision_feature_layer", low=-count, default=-2) if raw is None else raw
+    chosen = one if isinstance(one, list) else [one]
     depths = [count + layer + 1 if layer < 0 else layer for layer in chosen if isinstance(layer, int)]
     return max((depth for depth in depths if 0 < depth <= count), default=count)
 

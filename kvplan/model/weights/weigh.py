@@ -1,50 +1,72 @@
-"""The weights of one rank: exact where the architecture has a rule, otherwise an estimate that says what it rests on."""
+"""The weights of one rank: exact where the architecture has a rule, else an estimate that says what it rests on."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from kvplan.errors import InvalidConfig
 from kvplan.ledger import Line
 from kvplan.model.spec import ModelSpec
-from kvplan.model.weights.estimate import estimate
 from kvplan.model.weights.inventory import parts_of, quantised, scheme_for
 from kvplan.model.weights.placement import Ranks, rank_bytes
+from kvplan.model.weights.post_load import after_load
 from kvplan.model.weights.schemes.scheme import HOPPER, Capability
 from kvplan.model.weights.tensors import Role, Tensor
+from kvplan.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What one rank allocates: the ledger's line, and its bytes by role (empty where they are not known)."""
+    """What one rank allocates: the ledger's line, and its bytes by role (empty where they are not known).
+
+    `post_load` is what the engine makes of them when they are in.
+    """
 
     line: Line
     roles: Counter[Role]
+    post_load: Line
 
 
 def weigh(
-    model: ModelSpec,
-    ranks: Ranks,
-    *,
-    dtype: str,
-    asked: str | None = None,
-    capability: Capability = HOPPER,
+    model: ModelSpec, ranks: Ranks, *, dtype: str, asked: str | None = None, capability: Capability = HOPPER
 ) -> Weights:
-    """Return the parameters and buffers of the fullest rank, before any repacking.
+    """Return the parameters and buffers of the fullest rank.
 
-    `asked` is --quantization; `capability` the card's, whose kernels may want room for padding.
+    `asked` is --quantization; `capability` the card's, whose kernels may want room for padding. A config that lacks
+    what a rule needs gives a modelled figure, as an architecture without a rule does: the KV cache hangs on neither.
     """
-    parts = parts_of(model)
-    if parts is None:
-        return Weights(estimate(model, ranks, dtype), Counter())
-    scheme = scheme_for(model, asked, capability)
-    roles = max(rank_bytes(quantised(parts, scheme), ranks, dtype), key=Counter.total)
+    try:
+        parts = parts_of(model)
+        if parts is None:
+            return _modelled(model, ranks, dtype, f"no weight rule for {model.architecture}")
+        scheme = scheme_for(model, asked, capability)
+        tensors = tuple(quantised(parts, scheme))
+    except InvalidConfig as error:
+        return _modelled(model, ranks, dtype, error.message)
+    stages = rank_bytes(tensors, ranks, dtype)
+    fullest = max(range(len(stages)), key=lambda stage: stages[stage].total())
+    roles = stages[fullest]
     size = roles.total()
-    if scheme.certain:
-        return Weights(Line.certain("weights", size, "exact", "computed from the config"), roles)
-    low, high = size * 9 // 10, size * 11 // 10
-    why = "computed from the config, the quantised form guessed by its bits"
-    return Weights(Line("weights", size, low, high, "modelled", why), roles)
+    line = Line.certain("weights", size, "exact", "computed from the config")
+    if not scheme.certain:
+        why = "computed from the config, the quantised form guessed by its bits"
+        line = Line("weights", size, size * 9 // 10, size * 11 // 10, "modelled", why)
+    return Weights(line, roles, after_load(model, parts, scheme, tensors, ranks, dtype, fullest))
+
+
+def _modelled(model: ModelSpec, ranks: Ranks, dtype: str, why: str) -> Weights:
+    from kvplan.model.weights.estimate import estimate  # noqa: PLC0415  # most models are computed
+
+    nothing = Line.certain("post_load", 0, "modelled", "not known for this architecture")
+    return Weights(estimate(model, ranks, dtype, why), Counter(), nothing)
+
+
+def is_computed(model: ModelSpec) -> bool:
+    """Say whether a rule computes the model's tensors from its config."""
+    try:
+        return parts_of(model) is not None
+    except InvalidConfig:
+        return False
 
 
 def inventory(model: ModelSpec) -> tuple[Tensor, ...] | None:

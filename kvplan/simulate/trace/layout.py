@@ -89,9 +89,9 @@ def find_roles(names: Iterable[str]) -> dict[str, str]:
         by_folded.setdefault(folded(name), name)
     found = {}
     for role, known in KNOWN.items():
-        name = next((by_folded[name] for name in known if name in by_folded), None)
-        if name is not None:
-            found[role] = name
+        first = next((by_folded[name] for name in known if name in by_folded), None)
+        if first is not None:
+            found[role] = first
     return found
 
 

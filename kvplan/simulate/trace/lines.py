@@ -69,6 +69,8 @@ def _opened(source: str) -> Iterator[BufferedReader]:
             yield file
     except OSError as error:
         raise UnreadableInput(f"cannot read {shown(source)}: {reason(error)}", "is it the right path?") from error
+    except ValueError as error:  # a path with a null byte
+        raise UnreadableInput(f"{shown(source)} is no path", "give a trace file, or - for stdin") from error
 
 
 def too_long(line: str) -> bool:

@@ -14,6 +14,7 @@ from kvplan.simulate.trace.problems import Problems
 from kvplan.simulate.trace.rows import NOT_GIVEN, Rows
 from kvplan.simulate.trace.values import tokens
 
+MAX_TURNS = 1000  # of one conversation; each repeats all before it, so that the work grows with the square
 HASH_TOKENS = 512  # a hash id of the Mooncake traces stands for so many tokens of the prompt (FAST'25 release, README)
 
 
@@ -57,7 +58,11 @@ class _Reader:
         if messages:
             text = _answer(record)
             spans = self._conversations.spans(messages, tokens(prompt)) or ()
-            prompt = sum(span[1] for span in spans) or prompt
+            covered = sum(span[1] for span in spans)
+            lacking = (tokens(prompt) or 0) - covered
+            if spans and lacking > 0:
+                spans += ((("row", row), lacking),)
+            prompt = max(covered, covered + lacking) or prompt
             output = self._conversations.length(text) if text and output is None else output
             if text and (length := tokens(output)):
                 answer = self._conversations.answer(text, length)
@@ -67,12 +72,12 @@ class _Reader:
         if request is not None:
             yield request
 
-    def _conversation(
-        self, row: int, record: Mapping[str, Any], turns: list[tuple[str, str]]
-    ) -> Iterator[Request]:
+    def _conversation(self, row: int, record: Mapping[str, Any], turns: list[tuple[str, str]]) -> Iterator[Request]:
         """Every answer is a request whose prompt is all before it."""
         found = _Found(find_roles(record) | dict(self._layout.columns), record)
-        for at, (role, text) in enumerate(turns):
+        if len(turns) > MAX_TURNS:
+            self._rows.problems.note("too_many_turns", row, f"{len(turns):,} turns")
+        for at, (role, text) in enumerate(turns[:MAX_TURNS]):
             if role != "assistant" or not at:
                 continue
             spans = self._conversations.spans(turns[:at], None) or ()

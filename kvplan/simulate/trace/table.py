@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from kvplan.errors import UnreadableInput
 from kvplan.simulate.request import Request
@@ -13,9 +12,6 @@ from kvplan.simulate.trace.layout import Layout, find_roles, folded
 from kvplan.simulate.trace.problems import Problems
 from kvplan.simulate.trace.rows import NOT_GIVEN, Rows
 from kvplan.simulate.trace.values import nanoseconds, tokens
-
-if TYPE_CHECKING:
-    from _csv import _reader
 
 _SHOWN = 8
 
@@ -49,7 +45,7 @@ def _request(row: int, values: Sequence[str], columns: Mapping[str, int], rows: 
     )
 
 
-def _cells(reader: _reader) -> Iterator[list[str]]:
+def _cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
     """Yield the rows that hold anything; one that the parser refuses comes out as a row without lengths."""
     while True:
         try:

@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
-MAX_TOKENS = 2**31
+MAX_TOKENS = 2**24  # the longest context that any model is sold with is 10 million tokens
 MAX_NS = 2**62
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _TIME = re.compile(
@@ -24,7 +24,9 @@ def tokens(value: object) -> int | None:
         return None
     if isinstance(value, str):
         text = value.strip()
-        if not text.isascii() or not text.isdigit() or len(text) > 12:
+        if not text.isascii():
+            return None
+        if not text.isdigit() or len(text) > 12:
             number = _decimal(text)
             return None if number is None or number != int(number) else tokens(int(number))
         value = int(text)

@@ -8,10 +8,9 @@ they run uncompiled, an upper bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.engine.vllm.activation.widths import Attention, LatentAttention, Widths
 from kvplan.model.spec import GatedDeltaNet, KimiDelta, Mamba2
+from kvplan.record import dataclass
 
 _PREFILL_WORKSPACE = 65536  # tokens, the most that the chunked-prefill workspace of MLA holds
 _REQUEST_BLOCKS = 64  # tokens a request, its least

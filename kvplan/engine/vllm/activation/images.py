@@ -7,10 +7,9 @@ Mistral Small 3.1 and Granite Vision 3.3 on 0.19; Qwen's encoder by one log of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan.model.fields import Fields
 from kvplan.model.spec import ModelSpec
+from kvplan.record import dataclass
 
 _CHANNELS = 3
 _PIXTRAL_SIDE = 1540  # pixels, where the config gives none

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from kvplan.engine.vllm.activation.forward import Step, forward_bytes, kept_workspace_bytes
@@ -11,6 +10,7 @@ from kvplan.engine.vllm.activation.widths import widths_of
 from kvplan.engine.vllm.releases import Release
 from kvplan.engine.vllm.settings import Device, Settings, is_pooling
 from kvplan.model.spec import ModelSpec
+from kvplan.record import dataclass
 from kvplan.units import MIB
 
 Phase: TypeAlias = Literal["forward", "logits", "sampler"]

@@ -7,7 +7,7 @@ profiles/engines/vllm.yaml.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kvplan.record import dataclass
 
 _FLOAT = 4
 _ROW_UNIT = 64  # logits come in rows padded to this

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from kvplan.model.fields import Fields
 from kvplan.model.read import text_section
 from kvplan.model.spec import Cache, Chunked, Full, Latent, Mixer, ModelSpec, State, Window
+from kvplan.record import dataclass
 from kvplan.same import Same
 
 # MLPs of one matrix up and one down; all others have a gate beside the first

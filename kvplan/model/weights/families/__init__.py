@@ -1,11 +1,12 @@
 """The weight rules: one file a family, each turning a config into the matrices and tensors of the model.
 
-A rule is registered under the architecture names that it knows, and imported only where one of them is asked for. Adding
-a family is adding one file; an architecture without a rule has no exact weights.
+A rule is registered under the architecture names that it knows, and imported only where one of them is asked for.
+Adding a family is adding one file; an architecture without a rule has no exact weights.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,14 @@ Rule: TypeAlias = Callable[[Text], list[Part]]
 _RULES: dict[str, Rule] = {}
 # A pooling or scoring head on a decoder: its base model has the same name with another ending.
 _BASES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model")
-_HEADS = ("ForSequenceClassification", "ForTokenClassification", "EmbeddingModel", "ForRewardModel", "RewardModel", "Model")
+_HEADS = (
+    "ForTextEncoding", "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification", "ClassificationModel",
+    "ForRewardModeling", "ForRewardModel", "RewardModel", "Model",
+)  # fmt: skip
+
+
+class NoRule(Exception):
+    """The language model inside a wrapper has no weight rule."""
 
 
 def weighs(*architectures: str) -> Callable[[Rule], Rule]:
@@ -54,9 +62,10 @@ def _candidates(architecture: str) -> Iterator[str]:
 
 def _rule(architecture: str) -> Rule | None:
     if architecture not in _RULES and architecture.isidentifier():
-        for path in _files():
-            if f'"{architecture}"' in path.read_text(encoding="utf-8"):
-                import_module(f"{__name__}.{path.stem}")
+        registers = re.compile(rb'^@weighs\([^)]*"' + architecture.encode() + b'"', re.MULTILINE)
+        path = next((path for path in _files() if registers.search(path.read_bytes())), None)
+        if path is not None:
+            import_module(f"{__name__}.{path.stem}")
     return _RULES.get(architecture)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kvplan.model.weights.blocks import attention, experts, fused, gated, rope, router
-from kvplan.model.weights.dense import TWO_NORMS
+from kvplan.model.weights.dense import FOUR_NORMS, TWO_NORMS
 from kvplan.model.weights.ends import ends
 from kvplan.model.weights.families import weighs
 from kvplan.model.weights.rope import tables_by_kind
 from kvplan.model.weights.sparse import head_norms, mixture, rest, shared, shared_width, sparse_layers
-from kvplan.model.weights.tensors import MODEL, Part
+from kvplan.model.weights.tensors import MODEL, Part, Role
 from kvplan.model.weights.text import Text
 
 
@@ -199,3 +199,20 @@ def ling(text: Text) -> list[Part]:
         *at.norms(text.hidden, *TWO_NORMS),
         *rope(text),
     ]  # fmt: skip
+
+
+@weighs("BeamForCausalLM")
+def beam(text: Text) -> list[Part]:
+    """Return the parts of a Beam: a biased gate on each head's output, four norms a layer, a float32 rope table."""
+    at, hidden, shape = text.at(), text.hidden, text.shape
+    gate = at.linear("self_attn.gate_proj", shape.heads * shape.head_dim, hidden)
+    return [
+        *ends(text),
+        *attention(at, text, bias=text.flag("attention_bias")),
+        gate,
+        at.tensor("self_attn.gate_bias", shape.heads, role=Role.COLUMN),
+        *head_norms(at, text),
+        *mixture(text, sparse_layers(text), count=text.config.integer("num_experts"), dtype="float32"),
+        *at.norms(hidden, *FOUR_NORMS),
+        *rope(text, dtype="float32"),
+    ]

@@ -6,7 +6,7 @@ from kvplan.model.weights.blocks import attention, experts, router
 from kvplan.model.weights.dense import TWO_NORMS, frequencies
 from kvplan.model.weights.ends import ends
 from kvplan.model.weights.families import weighs
-from kvplan.model.weights.sparse import head_norms, row_norms, shared, shared_width
+from kvplan.model.weights.sparse import head_norms, mixture, row_norms, shared, shared_width, sparse_layers
 from kvplan.model.weights.tensors import Part
 from kvplan.model.weights.text import Text
 
@@ -57,6 +57,40 @@ def mellum(text: Text) -> list[Part]:
         *router(at, count, hidden),
         *experts(at, count, hidden, config.integer("moe_intermediate_size")),
         *at.norms(hidden, *TWO_NORMS),
+        *frequencies(text),
+    ]
+
+
+@weighs("HunYuanMoEV1ForCausalLM")
+def hunyuan(text: Text) -> list[Part]:
+    """Return the parts of a Hunyuan mixture, whose shared expert is as wide as a dense layer."""
+    at, hidden, config, bias = text.at(), text.hidden, text.config, text.flag("attention_bias")
+    count = config.integer("num_experts")
+    width = text.same("moe_intermediate_size") if config.has("moe_intermediate_size") else text.intermediate
+    return [
+        *ends(text),
+        *attention(at, text, bias=bias, out_bias=bias),
+        *at.norms(text.shape.head_dim, "self_attn.query_layernorm", "self_attn.key_layernorm"),
+        *router(at, count, hidden, name="mlp.gate.wg"),
+        *experts(at, count, hidden, width),
+        *shared(at, hidden, text.intermediate, "mlp.shared_mlp"),
+        *at.norms(hidden, *TWO_NORMS),
+        *frequencies(text),
+    ]
+
+
+@weighs("Dots1ForCausalLM")
+def dots1(text: Text) -> list[Part]:
+    """Return the parts of a dots.llm1: experts after dense layers, a correction of the router that is a buffer."""
+    at, config, bias = text.at(), text.config, text.flag("attention_bias")
+    moe, count = sparse_layers(text), config.integer("n_routed_experts")
+    return [
+        *ends(text),
+        *attention(at, text, bias=bias, out_bias=bias),
+        *head_norms(at, text),
+        *mixture(text, moe, count=count, common=shared_width(text), correction=""),
+        text.at(layers=moe).table("mlp.gate.e_score_correction_bias", count),
+        *at.norms(text.hidden, *TWO_NORMS),
         *frequencies(text),
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.model.spec import CompressedLatent
 from kvplan.model.weights.blocks import experts, gated, router
 from kvplan.model.weights.ends import ends
@@ -34,10 +36,7 @@ def deepseek_v4(text: Text) -> list[Part]:
         ),
         text.at(layers=range(hashed, len(text.layers))).tensor("ffn.gate.bias", count, dtype="float32"),
         *experts(at, count, hidden, width, within=inside, names=("w1", "w3", "w2")),
-        *gated(
-            at, hidden, width * config.integer("n_shared_experts", low=0),
-            names=("ffn.shared_experts.w1", "ffn.shared_experts.w3", "ffn.shared_experts.w2"),
-        ),
+        *_shared_experts(text, width * config.integer("n_shared_experts", low=0)),
         *at.norms(hidden, "attn_norm", "ffn_norm"),
     ]  # fmt: skip
     for ratio in sorted({ratio for ratio in ratios.values() if ratio > 1}):
@@ -45,6 +44,15 @@ def deepseek_v4(text: Text) -> list[Part]:
     plain = any(ratio <= 1 for ratio in ratios.values())
     folded = any(ratio > 1 for ratio in ratios.values())
     return [*parts, *((plain + folded) * _table(text))]
+
+
+def _shared_experts(text: Text, width: int) -> list[Part]:
+    """Return the shared experts as one; ranks get whole blocks of its scales, the last of them padding."""
+    section = text.config.root.maybe_section("quantization_config")
+    block = section.maybe_integers("weight_block_size", low=1) if section is not None else None
+    names = ("ffn.shared_experts.w1", "ffn.shared_experts.w3", "ffn.shared_experts.w2")
+    parts = gated(text.at(), text.hidden, width, names=names)
+    return [replace(part, multiple=block[0] if block else 1) for part in parts]
 
 
 def _cache(text: Text, layer: int) -> CompressedLatent:
@@ -72,7 +80,7 @@ def _attention(at: Scope, text: Text) -> list[Part]:
 
 def _compressor(at: Scope, text: Text, ratio: int) -> list[Part]:
     """Return the compressor of the layers of one ratio, and the indexer that selects its states."""
-    first = at.layers[0]
+    first = next(iter(at.layers or text.layers))
     cache, hidden, config = _cache(text, first), text.hidden, text.config
     parts = _folding(at.under("attn.compressor"), ratio, cache.head_dim, hidden)
     if cache.index_head_dim is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.model.weights.blocks import attention, fused, gated, two_layers
+from kvplan.model.weights.ends import classifier
 from kvplan.model.weights.families import weighs
 from kvplan.model.weights.rope import rope_table
 from kvplan.model.weights.scope import Scope
@@ -39,7 +40,6 @@ def bert(text: Text) -> list[Part]:
 
 def _head(text: Text) -> list[Part]:
     hidden, at, name = text.hidden, Scope(), text.architecture
-    parts: list[Part] = []
     if name in ("BertForMaskedLM", "BertSpladeSparseEmbeddingModel"):
         return [
             at.tensor("mlm_head.dense.weight", hidden, hidden),
@@ -48,21 +48,9 @@ def _head(text: Text) -> list[Part]:
             at.tensor("mlm_head.decoder.weight", text.vocabulary, hidden),
             at.tensor("mlm_head.decoder.bias", text.vocabulary),
         ]
-    if name.endswith("ForSequenceClassification"):
-        parts += [at.tensor("pooler.weight", hidden, hidden, dtype="float32"), at.tensor("pooler.bias", hidden, dtype="float32")]
-    if name.endswith(("ForSequenceClassification", "ForTokenClassification")):
-        parts += classifier(text)
-    return parts
-
-
-def classifier(text: Text) -> list[Part]:
-    """Return a float32 classifier with a bias, one row a label; two labels where the config names none."""
-    labels = text.config.root.raw("id2label")
-    count = len(labels) if isinstance(labels, dict) and labels else text.config.root.maybe_integer("num_labels") or 2
-    return [
-        Scope().tensor("classifier.weight", count, text.hidden, dtype="float32"),
-        Scope().tensor("classifier.bias", count, dtype="float32"),
-    ]
+    if name.endswith("Classification"):
+        return classifier(text, pooled=name.endswith("ForSequenceClassification"))
+    return []
 
 
 @weighs("ModernBertModel", "ModernBertForMaskedLM", "ModernBertForSequenceClassification")
@@ -89,4 +77,4 @@ def modern_bert(text: Text) -> list[Part]:
         parts += [everywhere.tensor("head.norm.weight", hidden, dtype="float32")]
     if name.endswith("ForTokenClassification"):
         parts += [everywhere.tensor("head.dense.weight", hidden, hidden), everywhere.tensor("head.norm.weight", hidden)]
-    return parts + (classifier(text) if name.endswith("Classification") else [])
+    return parts + (classifier(text, pooled=False) if name.endswith("Classification") else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.model.weights.blocks import attention, fused, gated
+from kvplan.model.weights.ends import classifier
 from kvplan.model.weights.families import weighs
 from kvplan.model.weights.rope import rope_table
 from kvplan.model.weights.scope import Scope
@@ -42,6 +43,7 @@ def gte(text: Text) -> list[Part]:
         *gated(at, hidden, text.intermediate, names=_GATED),
         at.tensor("mlp.down_proj.bias", hidden),
         *rope_table(text.config, text.shape.head_dim),
+        *(classifier(text, pooled=True) if text.architecture.endswith("Classification") else []),
     ]
 
 

@@ -73,7 +73,7 @@ def _attention(text: Text) -> list[Part]:
 
 
 @weighs("Gemma3nForConditionalGeneration")
-def gemma3n(text: Text) -> list[Part]:
+def multimodal(text: Text) -> list[Part]:
     """Return the parts of a multimodal Gemma 3n."""
     vision, audio = section(text), section(text, "audio_config")
     return [
@@ -95,7 +95,7 @@ def _embedder(name: str, config: Fields, out: int) -> list[Part]:
 
 
 def _conformer(config: Fields) -> list[Part]:
-    """Return the Universal Speech Model's conformer: two half feed-forward layers around attention and a convolution."""
+    """Return the conformer: two half feed-forward layers around attention and a convolution."""
     at, hidden, heads = tower("audio_tower"), config.integer("hidden_size"), config.integer("conf_num_attention_heads")
     layers = at.under("conformer.{}").copies(config.integer("conf_num_hidden_layers"))
     channels = config.maybe_integers("sscp_conv_channel_size") or [128, 32]
@@ -104,8 +104,8 @@ def _conformer(config: Fields) -> list[Part]:
         bands = (bands + 1) // 2
     left, right = config.integer("conf_attention_context_left"), config.integer("conf_attention_context_right", low=0)
     chunk = config.integer("conf_attention_chunk_size")
-    whole, first = Role.TOWER, at.under("subsample_conv_projection")
-    squares = [layers.linear(f"attention.attn.{name}", hidden, hidden, whole) for name in ("q_proj", "k_proj", "v_proj")]
+    whole, first, halves = Role.TOWER, at.under("subsample_conv_projection"), ("ffw_layer_start", "ffw_layer_end")
+    squares = [layers.linear(f"attention.attn.{name}_proj", hidden, hidden, whole) for name in "qkv"]
     return unquantised([
         first.tensor("conv_0.conv.weight", channels[0], 1, 3, 3),
         *first.norm("conv_0.norm", channels[0]),
@@ -114,7 +114,7 @@ def _conformer(config: Fields) -> list[Part]:
         first.linear("input_proj_linear", hidden, channels[1] * bands, whole),
         *(
             layers.linear(f"{half}.{name}", *size, whole)
-            for half in ("ffw_layer_start", "ffw_layer_end")
+            for half in halves
             for name, size in (("ffw_layer_1", (4 * hidden, hidden)), ("ffw_layer_2", (hidden, 4 * hidden)))
         ),
         *squares,
@@ -126,7 +126,7 @@ def _conformer(config: Fields) -> list[Part]:
         layers.linear("lconv1d.linear_end", hidden, hidden, whole),
         *layers.norms(
             hidden,
-            *(f"{half}.{which}_layer_norm" for half in ("ffw_layer_start", "ffw_layer_end") for which in ("pre", "post")),
+            *(f"{half}.{which}_layer_norm" for half in halves for which in ("pre", "post")),
             "attention.pre_attn_norm", "attention.post_norm", "lconv1d.pre_layer_norm", "lconv1d.conv_norm", "norm",
         ),
         layers.table("clippings", 6, dtype=MODEL),

@@ -119,7 +119,7 @@ def _embeddings_by_layer(text: Text, width: int) -> list[Part]:
 
 
 @weighs("Gemma4ForConditionalGeneration")
-def gemma4(text: Text) -> list[Part]:
+def multimodal(text: Text) -> list[Part]:
     """Return the parts of a multimodal Gemma 4."""
     parts = [*_vision(section(text), text.hidden), *language_model(text, "Gemma4ForCausalLM")]
     heard = text.config.root.maybe_section("audio_config")
@@ -186,3 +186,17 @@ def _audio(config: Fields, out: int) -> list[Part]:
         layers.table("self_attn.softcap", dtype=MODEL),
         at.table("rel_pos_enc.inv_timescales", 1, 1, hidden // 2, dtype=MODEL),
     ])  # fmt: skip
+
+
+@weighs("DiffusionGemmaForBlockDiffusion")
+def diffusion(text: Text) -> list[Part]:
+    """Return the parts of a DiffusionGemma: a Gemma 4 that also reads its own last guess."""
+    at, hidden, width = tower("self_conditioning"), text.hidden, text.intermediate
+    whole = Role.REPLICATED
+    return unquantised([
+        *_vision(section(text), hidden),
+        *at.norm("pre_norm", hidden),
+        at.linear("gate_proj", width, hidden, whole),
+        at.linear("up_proj", width, hidden, whole),
+        at.linear("down_proj", hidden, width, whole),
+    ]) + language_model(text, "Gemma4ForCausalLM")  # fmt: skip

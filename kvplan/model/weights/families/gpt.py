@@ -1,4 +1,4 @@
-"""GPT-2 and its kin: one matrix for query, key and value, feed-forward layers without a gate, biases nearly everywhere."""
+"""GPT-2 and its kin: one matrix for query, key and value, feed-forward layers without a gate, biases throughout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from kvplan.model.weights.blocks import attention, fused, rope, two_layers
 from kvplan.model.weights.dense import dense, frequencies
 from kvplan.model.weights.ends import ends
 from kvplan.model.weights.families import weighs
-from kvplan.model.weights.rope import rope_table
 from kvplan.model.weights.scope import Scope
 from kvplan.model.weights.tensors import Part, Role, Stage
 from kvplan.model.weights.text import Text
@@ -58,9 +57,7 @@ def gptj(text: Text) -> list[Part]:
     names = ("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.out_proj")
     width = text.config.maybe_integer("n_inner") or 4 * hidden
     return [
-        *ends(
-            text, embedding="transformer.wte", norm="transformer.ln_f", norm_bias=True, head_bias=True, tied=False
-        ),
+        *ends(text, embedding="transformer.wte", norm="transformer.ln_f", norm_bias=True, head_bias=True, tied=False),
         *attention(at, text, names=names),
         *two_layers(at, hidden, width, bias=True, names=("mlp.fc_in", "mlp.fc_out")),
         *at.norm("ln_1", hidden, bias=True),
@@ -76,9 +73,7 @@ def neox(text: Text) -> list[Part]:
     return [
         *ends(text, embedding="gpt_neox.embed_in", norm="gpt_neox.final_layer_norm", head="embed_out", norm_bias=True),
         *attention(at, text, bias=bias, out_bias=bias, names=fused("attention.query_key_value", "attention.dense")),
-        *two_layers(
-            at, hidden, text.intermediate, bias=True, names=("mlp.dense_h_to_4h", "mlp.dense_4h_to_h")
-        ),
+        *two_layers(at, hidden, text.intermediate, bias=True, names=("mlp.dense_h_to_4h", "mlp.dense_4h_to_h")),
         *at.norms(hidden, "input_layernorm", "post_attention_layernorm", bias=True),
         *frequencies(text, partial=0.25),
     ]
@@ -131,14 +126,7 @@ def falcon(text: Text) -> list[Part]:
     """Return the parts of a Falcon: one norm a layer where both halves run side by side, else two."""
     at, hidden = text.at("transformer.h.{}"), text.hidden
     bias = text.flag("bias")
-    if text.flag("new_decoder_architecture"):
-        norms = ("ln_attn", "ln_mlp")
-        if text.config.maybe_integer("num_ln_in_parallel_attn") == 1:
-            norms = ("input_layernorm",)
-    else:
-        norms = ("input_layernorm",)
-        if not text.flag("parallel_attn", default=True):
-            norms = ("input_layernorm", "post_attention_layernorm")
+    norms = _falcon_norms(text)
     width = text.config.maybe_integer("ffn_hidden_size") or 4 * hidden
     names = fused("self_attention.query_key_value", "self_attention.dense")
     parts = [
@@ -150,72 +138,13 @@ def falcon(text: Text) -> list[Part]:
     return parts if text.flag("alibi") else [*parts, *rope(text)]
 
 
-@weighs("PhiForCausalLM")
-def phi(text: Text) -> list[Part]:
-    """Return the parts of a Phi-1 or Phi-2, which run through vLLM's Transformers backend."""
-    names = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.dense")
-    parts = dense(
-        text,
-        norms=("input_layernorm",),
-        norm_bias=True,
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        head_norms=text.flag("qk_layernorm"),
-        projections=names,
-        feed_forward=("mlp.fc1", "mlp.fc2"),
-        tables=frequencies(text, partial=0.5),
-    )
-    # the backend's output head has no bias, so that the stored one is dropped
-    return [*parts, Scope().tensor("lm_head.bias", text.vocabulary, holder="checkpoint")]
-
-
-@weighs("Starcoder2ForCausalLM")
-def starcoder2(text: Text) -> list[Part]:
-    """Return the parts of a StarCoder 2, which runs through vLLM's Transformers backend."""
-    bias = text.flag("use_bias", default=True)
-    return dense(
-        text,
-        norm_bias=True,
-        qkv_bias=bias,
-        out_bias=bias,
-        mlp_bias=bias,
-        feed_forward=("mlp.c_fc", "mlp.c_proj"),
-        tied=text.flag("tie_word_embeddings", default=True),
-        tables=frequencies(text),
-    )
-
-
-@weighs("ChatGLMModel", "ChatGLMForConditionalGeneration")
-def chatglm(text: Text) -> list[Part]:
-    """Return the parts of a ChatGLM 2 to 4 in its own layout; half of each head is rotated."""
-    at, hidden, config = text.at("transformer.encoder.layers.{}"), text.hidden, text.config
-    norm_bias = not text.flag("rmsnorm", default=True)
-    bias = text.flag("add_bias_linear")
-    names = fused("self_attention.query_key_value", "self_attention.dense")
-    norms = ["input_layernorm", "post_attention_layernorm"]
-    last = Scope(stage=Stage.LAST)
-    positions = config.maybe_integer("seq_length")
-    base = text.shape.head_dim // 2
-    stem = "transformer"
-    parts = ends(
-        text,
-        embedding=f"{stem}.embedding.word_embeddings",
-        norm="",
-        head=f"{stem}.output_layer",
-    )
-    if text.flag("post_layer_norm", default=True):
-        parts += last.norm(f"{stem}.encoder.final_layernorm", hidden, bias=norm_bias)
-    return [
-        *parts,
-        *attention(
-            at, text, bias=bias or text.flag("add_qkv_bias"), out_bias=bias, names=names
-        ),
-        at.linear("mlp.dense_h_to_4h", 2 * config.integer("ffn_hidden_size"), hidden, bias=bias),
-        at.linear("mlp.dense_4h_to_h", hidden, config.integer("ffn_hidden_size"), Role.ROW, bias=bias),
-        *at.norms(hidden, *norms, bias=norm_bias),
-        *rope_table(config, base, positions=positions),
-    ]
+def _falcon_norms(text: Text) -> tuple[str, ...]:
+    """Return the norms of a layer: one where both halves run side by side, unless each has its own."""
+    if text.flag("new_decoder_architecture"):
+        one = text.config.maybe_integer("num_ln_in_parallel_attn") == 1
+        return ("input_layernorm",) if one else ("ln_attn", "ln_mlp")
+    one = text.flag("parallel_attn", default=True)
+    return ("input_layernorm",) if one else ("input_layernorm", "post_attention_layernorm")
 
 
 @weighs("NemotronForCausalLM")
@@ -250,5 +179,3 @@ def persimmon(text: Text) -> list[Part]:
     if text.flag("qk_layernorm", default=True):
         parts += at.norms(dim, "self_attn.q_layernorm", "self_attn.k_layernorm", bias=True)
     return parts
-
-

@@ -24,7 +24,8 @@ def kimi(text: Text) -> list[Part]:
 
 def moonvit(config: Fields, out: int) -> list[Part]:
     """Return Kimi's vision tower: learned positions by height and width, and by time in K2.5."""
-    hidden, width = config.integer("vt_hidden_size", "hidden_size"), config.integer("vt_intermediate_size", "intermediate_size")
+    hidden = config.integer("vt_hidden_size", "hidden_size")
+    width = config.integer("vt_intermediate_size", "intermediate_size")
     count, patch = config.integer("vt_num_hidden_layers", "num_hidden_layers"), config.integer("patch_size")
     merge = config.maybe_integers("merge_kernel_size") or [2, 2]
     merged = hidden * merge[0] * merge[1]

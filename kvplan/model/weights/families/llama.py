@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from kvplan.model.weights.blocks import fused, rope
-from kvplan.model.weights.dense import TWO_NORMS, dense, frequencies
+from kvplan.model.weights.dense import TWO_NORMS, dense
 from kvplan.model.weights.families import weighs
 from kvplan.model.weights.scope import Scope
 from kvplan.model.weights.tensors import Part, Role, Stage
 from kvplan.model.weights.text import Text
 
 
-@weighs("LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel", "TeleFLMForCausalLM")
+@weighs("LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel")
+@weighs("TeleFLMForCausalLM")
 @weighs("Ministral3ForCausalLM", "AquilaForCausalLM", "InternLMForCausalLM", "XverseForCausalLM")
 @weighs("TeleChat3ForCausalLM", "IQuestCoderForCausalLM", "Fairseq2LlamaForCausalLM", "SolarForCausalLM")
 @weighs("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification")
@@ -45,6 +46,15 @@ def granite(text: Text) -> list[Part]:
 def granite_swa(text: Text) -> list[Part]:
     """Return the parts of a Granite with sliding windows, whose heads have sinks."""
     return [*granite(text), text.at().tensor("self_attn.sinks", text.shape.heads, role=Role.COLUMN)]
+
+
+@weighs("TeleChat2ForCausalLM", "TeleChatForCausalLM")
+def telechat2(text: Text) -> list[Part]:
+    """Return the parts of a TeleChat 2: biases on the output and down projections alone; keys beside values."""
+    names = ("self_attention.query", "self_attention.key_value", "self_attention.key_value", "self_attention.dense")
+    at = text.at()
+    down_bias = at.tensor("mlp.down_proj.bias", text.hidden)
+    return [*dense(text, out_bias=True, projections=names), down_bias]
 
 
 @weighs("PanguEmbeddedForCausalLM")
@@ -126,9 +136,9 @@ def cohere(text: Text) -> list[Part]:
     """Return the parts of a Command R or Aya: one norm a layer, and the embedding projects as well."""
     parts = dense(text, norms=("input_layernorm",), tied=True, qkv_bias=text.flag("attention_bias"))
     if text.flag("use_qk_norm"):
-        at, dim = text.at(), text.shape.head_dim
+        at, dim, keys = text.at(), text.shape.head_dim, text.shape.kv_heads
         parts.append(at.tensor("self_attn.q_norm.weight", text.shape.heads, dim, role=Role.COLUMN))
-        parts.append(at.tensor("self_attn.k_norm.weight", text.shape.kv_heads, dim, role=Role.KV, heads=text.shape.kv_heads))
+        parts.append(at.tensor("self_attn.k_norm.weight", keys, dim, role=Role.KV, heads=keys))
     return parts
 
 
@@ -136,83 +146,6 @@ def cohere(text: Text) -> list[Part]:
 def stablelm(text: Text) -> list[Part]:
     """Return the parts of a StableLM: norms with biases, a quarter of each head rotated."""
     return dense(text, norm_bias=True, qkv_bias=text.flag("use_qkv_bias"), tables=rope(text, partial=0.25))
-
-
-@weighs("ArceeForCausalLM")
-def arcee(text: Text) -> list[Part]:
-    """Return the parts of an Arcee: a feed-forward layer without a gate."""
-    bias = text.flag("attention_bias")
-    names = ("mlp.up_proj", "mlp.down_proj")
-    return dense(
-        text, qkv_bias=bias, out_bias=bias, mlp_bias=text.flag("mlp_bias"), feed_forward=names, tables=frequencies(text)
-    )
-
-
-@weighs("CwmForCausalLM", "NanbeigeForCausalLM", "SmolLM3ForCausalLM")
-def generic(text: Text) -> list[Part]:
-    """Return the parts of a Llama that runs through vLLM's Transformers backend."""
-    bias = text.flag("attention_bias")
-    return dense(text, qkv_bias=bias, out_bias=bias, mlp_bias=text.flag("mlp_bias"), tables=frequencies(text))
-
-
-@weighs("SeedOssForCausalLM")
-def seed(text: Text) -> list[Part]:
-    """Return the parts of a Seed-OSS."""
-    return dense(
-        text,
-        qkv_bias=text.flag("attention_bias"),
-        out_bias=text.flag("attention_out_bias"),
-        mlp_bias=text.flag("mlp_bias"),
-        tables=frequencies(text),
-    )
-
-
-@weighs("GlmForCausalLM")
-def glm(text: Text) -> list[Part]:
-    """Return the parts of a GLM-4 (9B) in the Hugging Face layout."""
-    return dense(
-        text,
-        qkv_bias=text.flag("attention_bias"),
-        feed_forward=("mlp.gate_up_proj", "mlp.gate_up_proj", "mlp.down_proj"),
-        tables=frequencies(text, partial=0.5),
-    )
-
-
-@weighs("OlmoForCausalLM")
-def olmo(text: Text) -> list[Part]:
-    """Return the parts of an OLMo, whose norms have no weights."""
-    bias = text.flag("attention_bias")
-    parts = dense(text, norms=(), qkv_bias=bias, out_bias=bias, tables=frequencies(text))
-    return [part for part in parts if part.name != "model.norm.weight"]
-
-
-@weighs("Olmo2ForCausalLM", "Olmo3ForCausalLM")
-def olmo2(text: Text) -> list[Part]:
-    """Return the parts of an OLMo 2 or 3: norms after each half, query and key normalised over all channels."""
-    bias = text.flag("attention_bias")
-    return dense(
-        text,
-        norms=("post_attention_layernorm", "post_feedforward_layernorm"),
-        qkv_bias=bias,
-        out_bias=bias,
-        row_norms=True,
-        tables=frequencies(text, kinds=1 if text.architecture == "Olmo2ForCausalLM" else 2),
-    )
-
-
-@weighs("Jais2ForCausalLM")
-def jais2(text: Text) -> list[Part]:
-    """Return the parts of a Jais 2: biases throughout, no gate."""
-    bias = text.flag("attention_bias")
-    return dense(
-        text,
-        norm_bias=True,
-        qkv_bias=bias,
-        out_bias=bias,
-        mlp_bias=text.flag("mlp_bias"),
-        feed_forward=("mlp.up_proj", "mlp.down_proj"),
-        tables=frequencies(text),
-    )
 
 
 @weighs("Glm4ForCausalLM")

@@ -15,7 +15,7 @@ from kvplan.model.weights.text import Text
 @weighs("NemotronHForCausalLM", "NemotronHPuzzleForCausalLM")
 def nemotron_h(text: Text) -> list[Part]:
     """Return the parts of a Nemotron-H: each layer is one of a state, attention, a feed-forward layer or experts."""
-    hidden, config = text.hidden, text.config
+    hidden = text.hidden
     states, mixer = mixer_layers(text, Mamba2)
     kinds = _nemotron_kinds(text)
     forward = [i for i in text.layers if kinds[i] == "mlp"]

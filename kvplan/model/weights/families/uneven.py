@@ -27,17 +27,16 @@ def mimo_v2(text: Text) -> list[Part]:
     count, dense = config.maybe_integer("n_routed_experts", low=0) or 0, rest(text, moe)
     parts = [*ends(text), *text.at().norms(hidden, *TWO_NORMS)]
     bias = text.flag("attention_bias")
+    sliding_heads = config.integer("swa_num_attention_heads", "num_attention_heads")
     for layers, heads, sinks in (
         (full, config.integer("num_attention_heads"), text.flag("add_full_attention_sink_bias")),
-        (sliding, config.integer("swa_num_attention_heads", "num_attention_heads"), text.flag("add_swa_attention_sink_bias")),
+        (sliding, sliding_heads, text.flag("add_swa_attention_sink_bias")),
     ):
         cache = text.shape.layers[layers[0]][0] if layers else None
         if not isinstance(cache, Full | Window):
             continue
         at = text.at(layers=layers)
-        parts += attention(
-            at, text, bias=bias, heads=(heads, cache.kv_heads), dims=(cache.head_dim, cache.head_dim_v)
-        )
+        parts += attention(at, text, bias=bias, heads=(heads, cache.kv_heads), dims=(cache.head_dim, cache.head_dim_v))
         parts += [at.tensor("self_attn.attention_sink_bias", heads, role=Role.COLUMN)] if sinks else []
         parts += rope_table(config, cache.head_dim, scaled=False)
     if moe:

@@ -1,4 +1,4 @@
-"""Wrappers around a language model and a CLIP, SigLIP or Pixtral tower: LLaVA, Gemma 3, Mistral 3, Idefics and others."""
+"""Wrappers around a language model and a CLIP, SigLIP or Pixtral tower: LLaVA, Gemma 3, Mistral 3, Idefics, others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from kvplan.model.weights.towers import (
 PROJECTOR = "multi_modal_projector"
 
 
-def two_step(at: Scope, rows: int, columns: int, *, bias: bool, split: bool, names: tuple[str, str] = ("linear_1", "linear_2")) -> list[Part]:
+def two_step(
+    at: Scope, rows: int, columns: int, *, bias: bool, split: bool, names: tuple[str, str] = ("linear_1", "linear_2")
+) -> list[Part]:
     """Return a projector of two layers, both of `rows` outputs."""
     first, second = (Role.COLUMN, Role.ROW) if split else (Role.TOWER, Role.TOWER)
     return [at.linear(names[0], rows, columns, first, bias=bias), at.linear(names[1], rows, rows, second, bias=bias)]
@@ -208,9 +210,7 @@ def internvl(text: Text) -> list[Part]:
         *(layers.norms(norms, "attention.q_norm", "attention.k_norm") if norms else []),
         layers.linear("mlp.fc1", vision.integer("intermediate_size"), hidden, bias=True),
         layers.linear("mlp.fc2", hidden, vision.integer("intermediate_size"), Role.ROW, bias=True),
-        *layers.norms(
-            hidden, "layernorm_before", "layernorm_after", bias=vision.maybe_text("norm_type") != "rms_norm"
-        ),
+        *layers.norms(hidden, "layernorm_before", "layernorm_after", bias=vision.maybe_text("norm_type") != "rms_norm"),
         layers.tensor("lambda_1", hidden),
         layers.tensor("lambda_2", hidden),
         *projector.norm("layer_norm", merged, bias=True),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvplan.model.fields import Fields
 from kvplan.model.weights.blocks import kv_scales
 from kvplan.model.weights.families import weighs
+from kvplan.model.weights.families.audio import audio_encoder
 from kvplan.model.weights.scope import Scope
 from kvplan.model.weights.tensors import Part
 from kvplan.model.weights.text import Text
@@ -20,9 +20,7 @@ def whisper(text: Text) -> list[Part]:
     config, hidden = text.config, text.hidden
     decoder = Scope("model.decoder.")
     layers = text.at("model.decoder.layers.{}")
-    layer = encoder_layer(
-        layers, hidden, config.integer("decoder_ffn_dim"), norms=_NORMS, forward=_FORWARD
-    )
+    layer = encoder_layer(layers, hidden, config.integer("decoder_ffn_dim"), norms=_NORMS, forward=_FORWARD)
     cross = encoder_layer(layers.under("encoder_attn"), hidden, 0, names=("q_proj", "k_proj", "v_proj"), out="out_proj")
     return [
         *audio_encoder(config, "model.encoder"),
@@ -35,21 +33,3 @@ def whisper(text: Text) -> list[Part]:
         kv_scales(layers),
         kv_scales(layers, "encoder_attn"),
     ]
-
-
-def audio_encoder(config: Fields, prefix: str) -> list[Part]:
-    """Return Whisper's encoder: two convolutions over mel bands, learned positions, biased layers."""
-    hidden, bands = config.integer("d_model"), config.integer("num_mel_bins")
-    at = Scope(f"{prefix}.")
-    layers = at.under("layers.{}").copies(config.integer("encoder_layers"))
-    return [
-        at.tensor("conv1.weight", hidden, bands, 3),
-        at.tensor("conv1.bias", hidden),
-        at.tensor("conv2.weight", hidden, hidden, 3),
-        at.tensor("conv2.bias", hidden),
-        at.tensor("embed_positions.weight", config.integer("max_source_positions"), hidden),
-        *encoder_layer(layers, hidden, config.integer("encoder_ffn_dim"), norms=_NORMS, forward=_FORWARD),
-        *at.norm("layer_norm", hidden, bias=True),
-    ]
-
-

@@ -10,7 +10,7 @@ from kvplan.model.fields import Fields
 from kvplan.model.spec import Quantization
 from kvplan.model.weights.forms import Packed
 from kvplan.model.weights.schemes import compressed, floats, integers, modelopt, quark
-from kvplan.model.weights.schemes.scheme import PLAIN, Capability, Reader, Scheme, one_form
+from kvplan.model.weights.schemes.scheme import UNQUANTISED, Capability, Reader, Scheme, one_form
 
 _METHODS: dict[str, Reader] = {
     "fp8": floats.fp8,
@@ -39,7 +39,7 @@ def scheme_of(
     `capability` is the card's; None stands for the checkpoint itself, which no kernel has padded.
     """
     if quantization is None or not quantization.method:
-        return floats.online(asked) if asked else Scheme(lambda _name, _kind: PLAIN)
+        return floats.online(asked) if asked else UNQUANTISED
     section = Fields(quantization.section, where="quantization_config", root=root)
     if quantization.method == "mxfp4":
         return floats.mxfp4(section, capability)

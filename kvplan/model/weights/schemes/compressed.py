@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Quantization
-from kvplan.model.weights.forms import Form, Fp8, Int8, Microscaled, Nvfp4, Packed
+from kvplan.model.weights.forms import Form, Fp8, Int8, Microscaled, Nvfp4, Packed, Scale
 from kvplan.model.weights.patterns import exact_or_pattern
 from kvplan.model.weights.schemes.scheme import PLAIN, Scheme, names_of
-from kvplan.model.weights.tensors import Kind
+from kvplan.model.weights.tensors import MODEL, Kind
+
+_SCALES = ((3, "float32"), (3, MODEL))  # of query, key and value; their zero points
 
 
 def compressed_tensors(section: Fields, quantization: Quantization) -> Scheme:
@@ -35,7 +37,7 @@ def compressed_tensors(section: Fields, quantization: Quantization) -> Scheme:
             found = classes[0] if classes else None
         return found or PLAIN
 
-    return Scheme(choose, attention=18, certain=certain)
+    return Scheme(choose, scales=_SCALES, certain=certain)
 
 
 def _compressed(group: Fields) -> Form | None:
@@ -63,8 +65,8 @@ def _compressed(group: Fields) -> Form | None:
     return Packed(bits, size if size and size > 0 else None, "compressed-tensors", zero_points) if packs else None
 
 
-def _scale(weights: Fields, strategy: str | None) -> str | tuple[int, int] | None:
+def _scale(weights: Fields, strategy: str | None) -> Scale | None:
     block = weights.maybe_integers("block_structure", low=1)
     if strategy == "block" and block is not None and len(block) == 2:
         return (block[0], block[1])
-    return strategy if strategy in ("tensor", "channel") else None
+    return "tensor" if strategy == "tensor" else "channel" if strategy == "channel" else None

@@ -1,4 +1,4 @@
-"""Methods that store floats of 8 or 4 bits: FP8, FBGEMM's, MXFP4, MXFP8, and what --quantization makes while loading."""
+"""Methods that store floats of 8 or 4 bits: FP8, FBGEMM's, MXFP4, MXFP8, and what --quantization makes of others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kvplan.model.fields import Fields
 from kvplan.model.spec import Quantization
 from kvplan.model.weights.forms import Form, Fp8, Int8, Microscaled, Nvfp4
 from kvplan.model.weights.patterns import contained, excluded, holding, listed
-from kvplan.model.weights.schemes.scheme import PLAIN, Capability, Choose, Scheme, names_of, one_form
+from kvplan.model.weights.schemes.scheme import KV_SCALES, PLAIN, Capability, Choose, Scheme, names_of, one_form
 from kvplan.model.weights.tensors import Kind
 
 # What the MXFP4 kernel of a card rounds an expert's width on one rank and the hidden size up to, by the major compute
@@ -22,7 +22,7 @@ def fp8(section: Fields, quantization: Quantization) -> Scheme:
         form = Fp8("tensor", inputs=static)
     else:
         form = Fp8(quantization.block, scale_name="weight_scale_inv")
-    return Scheme(_fp8_choice(section, form, form), attention=8)
+    return Scheme(_fp8_choice(section, form, form), scales=KV_SCALES)
 
 
 def deepseek_v4(section: Fields, quantization: Quantization) -> Scheme:
@@ -64,7 +64,7 @@ def mxfp4(section: Fields, capability: Capability | None) -> Scheme:
 def mxfp8(section: Fields, _quantization: Quantization) -> Scheme:
     """Return the scheme of MXFP8, which quantises the output head too."""
     skip = excluded(names_of(section, "ignored_layers", "modules_to_not_convert", "ignore", "exclude_modules"))
-    return Scheme(one_form(Microscaled(8), skip, head=True), attention=8)
+    return Scheme(one_form(Microscaled(8), skip, head=True), scales=KV_SCALES)
 
 
 _ONLINE: dict[str, Form] = {
@@ -77,7 +77,7 @@ _ONLINE_EXPERTS: dict[str, Form] = {
 
 
 def online(asked: str) -> Scheme:
-    """Return the scheme of --quantization for a checkpoint that is not quantised: a matrix is quantised as it arrives."""
+    """Return the scheme of --quantization for a checkpoint that is not quantised: it is, as it is loaded."""
     if asked in _ONLINE_EXPERTS:
         experts = _ONLINE_EXPERTS[asked]
         return Scheme(lambda _name, kind: experts if kind == "experts" else PLAIN)

@@ -7,7 +7,7 @@ from typing import Literal
 from kvplan.model.fields import Fields
 from kvplan.model.spec import Quantization
 from kvplan.model.weights.forms import Form, Int8, Nvfp4, Packed
-from kvplan.model.weights.patterns import compiled, contained, exact_or_pattern
+from kvplan.model.weights.patterns import contained, exact_or_pattern, first_match
 from kvplan.model.weights.schemes.scheme import PLAIN, Scheme, names_of, one_form
 from kvplan.model.weights.tensors import Kind
 
@@ -19,13 +19,13 @@ def gptq(section: Fields, quantization: Quantization) -> Scheme:
     form = Packed(quantization.bits or 4, quantization.group, "gptq")
     only = section.raw("modules_in_block_to_quantize")
     wanted = contained(_flat(only)) if isinstance(only, list) and only else None
-    rules = _rules(section, form)
+    changed = first_match(_rules(section, form), form)
     head = section.flag("lm_head")
 
     def choose(name: str, kind: Kind) -> Form:
         if kind == "embedding" or (kind == "head" and not head) or not (wanted is None or wanted(name)):
             return PLAIN
-        return next((changed for pattern, changed in rules if compiled(pattern).match(name)), form)
+        return changed(name)
 
     return Scheme(choose)
 
@@ -66,9 +66,12 @@ def auto_round(section: Fields, quantization: Quantization) -> Scheme:
     layout: Literal["gptq", "awq"] = "awq" if "awq" in (section.maybe_text("packing_format") or "") else "gptq"
     form = Packed(quantization.bits or 4, quantization.group, layout)
     extra = section.maybe_section("extra_config")
-    own = {name: extra.maybe_section(name) for name in extra.names()} if extra is not None else {}
-    kept = [name for name, change in own.items() if change is not None and (change.maybe_integer("bits") or 0) >= _PLAIN_BITS]
+    kept = [name for name in extra.names() if _is_plain(extra.maybe_section(name))] if extra is not None else []
     return Scheme(one_form(form, exact_or_pattern(kept)))
+
+
+def _is_plain(change: Fields | None) -> bool:
+    return change is not None and (change.maybe_integer("bits") or 0) >= _PLAIN_BITS
 
 
 def bitsandbytes(section: Fields, _quantization: Quantization) -> Scheme:

@@ -6,7 +6,7 @@ from kvplan.model.fields import Fields
 from kvplan.model.spec import Quantization
 from kvplan.model.weights.forms import Form, Fp8, Microscaled, Nvfp4
 from kvplan.model.weights.patterns import Matcher, excluded, spellings
-from kvplan.model.weights.schemes.scheme import PLAIN, Choose, Scheme, names_of
+from kvplan.model.weights.schemes.scheme import KV_SCALES, PLAIN, Choose, Scheme, names_of
 from kvplan.model.weights.tensors import MODEL, Kind
 
 _MODELOPT: dict[str, Form] = {
@@ -23,13 +23,13 @@ _UNTOUCHED = ("vision_tower", "vision_model", "vit_large_projector")
 
 
 def modelopt(section: Fields, quantization: Quantization) -> Scheme | None:
-    """Return the scheme of ModelOpt: one algorithm for all but the excluded modules, or (mixed) the one that is listed for each."""
+    """Return the scheme of ModelOpt: one algorithm for all but the excluded modules, or the one listed for each."""
     inner = section.maybe_section("quantization") or section
     algorithm = (inner.maybe_text("quant_algo") or "").upper()
     skip = excluded(names_of(inner, "exclude_modules") or names_of(section, "ignore", "exclude_modules"))
-    attention = 8 if quantization.kv_dtype is not None or algorithm != "MIXED_PRECISION" else 0
+    scales = KV_SCALES if quantization.kv_dtype is not None or algorithm != "MIXED_PRECISION" else ()
     if algorithm == "MIXED_PRECISION":
-        return Scheme(_mixed(inner, skip), attention, latent=True)
+        return Scheme(_mixed(inner, skip), scales, latent=True)
     form = _MODELOPT.get(algorithm)
     if form is None:
         return None
@@ -41,7 +41,7 @@ def modelopt(section: Fields, quantization: Quantization) -> Scheme | None:
             return PLAIN
         return _EXPERTS if kind == "experts" and isinstance(form, Fp8) else form
 
-    return Scheme(choose, attention, latent=True)
+    return Scheme(choose, scales, latent=True)
 
 
 def _mixed(section: Fields, skip: Matcher) -> Choose:

@@ -6,7 +6,7 @@ from kvplan.model.fields import Fields
 from kvplan.model.spec import Quantization
 from kvplan.model.weights.forms import Form, Fp8, Microscaled
 from kvplan.model.weights.patterns import exact_or_pattern
-from kvplan.model.weights.schemes.scheme import Scheme, names_of, one_form
+from kvplan.model.weights.schemes.scheme import KV_SCALES, Scheme, names_of, one_form
 
 
 def quark(section: Fields, _quantization: Quantization) -> Scheme | None:
@@ -19,7 +19,7 @@ def quark(section: Fields, _quantization: Quantization) -> Scheme | None:
     form = _form(weight, whole.maybe_section("input_tensors"))
     if form is None:
         return None
-    return Scheme(one_form(form, exact_or_pattern(names_of(section, "exclude"))), attention=8)
+    return Scheme(one_form(form, exact_or_pattern(names_of(section, "exclude"))), scales=KV_SCALES)
 
 
 def _form(weight: Fields, inputs: Fields | None) -> Form | None:

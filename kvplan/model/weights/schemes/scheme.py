@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -11,10 +10,12 @@ from kvplan.model.fields import Fields
 from kvplan.model.spec import Quantization
 from kvplan.model.weights.forms import Form, Plain
 from kvplan.model.weights.patterns import Matcher
-from kvplan.model.weights.tensors import Kind
+from kvplan.model.weights.tensors import MODEL, Kind
+from kvplan.record import dataclass
 
 PLAIN = Plain()
 Choose: TypeAlias = Callable[[str, Kind], Form]
+KV_SCALES = ((4, MODEL),)  # of query, key, value and probabilities
 # compute capability of the card: some kernels want their experts padded
 Capability: TypeAlias = tuple[int, int]
 HOPPER: Capability = (9, 0)  # what is planned for where no card is named
@@ -23,20 +24,28 @@ _MAX_NAMES = 20_000  # the longest list of a public checkpoint has 2,000
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """`choose` gives the form of a module; `attention` is the bytes of KV scales that an attention layer gets with it.
+    """`choose` gives the form of a module; `scales` are those that an attention layer gets: how many, of which dtype.
 
     `latent`: so does one of latent attention. `certain` is false where the method or its parameters are not known: the
     form is then a guess by its bits.
     """
 
     choose: Choose
-    attention: int = 0
+    scales: tuple[tuple[int, str], ...] = ()
     latent: bool = False
     certain: bool = True
+
+    @property
+    def scaled(self) -> tuple[str, ...]:
+        """The endings of the names of the scales that get more of them."""
+        return (".attn._scales", ".mla_attn._scales") if self.latent else (".attn._scales",)
 
 
 # None: the section's parameters are not known
 Reader: TypeAlias = Callable[[Fields, Quantization], Scheme | None]
+
+
+UNQUANTISED = Scheme(lambda _name, _kind: PLAIN)
 
 
 def nothing(_name: str) -> bool:
