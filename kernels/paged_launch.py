@@ -146,8 +146,8 @@ def prepare(
     if chunk is None:
         tokens = min(requests * span, k.shape[0] * page)
         chunk = tiling.chunk_size(
-            chip, tokens=tokens, longest=span, blocks=blocks, tile=cut.tile, latent=v is None
-        )  # fmt: skip
+            chip, tokens=tokens, longest=span, blocks=blocks, group=compiled["GROUP"], tile=cut.tile, latent=v is None
+        )
     require(chunk % cut.tile == 0, f"chunk {chunk} is no multiple of the tile, {cut.tile} tokens")
     splits = max(1, triton.cdiv(span, chunk))
     require(max(blocks, requests) < 2**16, f"{requests} requests x {blocks} blocks of heads: a grid dim ends at 65,535")

@@ -13,9 +13,10 @@ import torch
 from .contract import ContractError
 
 FP8_CONVERTS = 89  # sm_89 was the first to turn a word of two fp8 values into two fp16 values
+_RESIDENT = 4  # programs that a multiprocessor holds at once by the registers of this table; of MLA one
 _WAVES = 4  # programs for each slot of the card: enough that the last wave, partly empty, costs little
-_SHORTEST = 512  # tokens: below this the partial outputs of a chunk weigh more than 2 % of its context
-_SHORTEST_LATENT = 8192  # the same for MLA, whose 64 heads write 64 x 512 partial values a chunk
+_SHORTEST = 512  # tokens: the partial outputs of four query heads weigh 2 % of as much context in bf16
+_SHORTEST_A_HEAD = 64  # and those of MLA's, 512 values each, 6 % of 64 tokens a head
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,15 @@ def choose(chip: Chip, *, words: int, latent: bool) -> Tiling:
     raise ContractError(f"k: rows of {words} words are wider than the kernel's table")
 
 
-def chunk_size(chip: Chip, *, tokens: int, longest: int, blocks: int, tile: int, latent: bool) -> int:
+def chunk_size(chip: Chip, *, tokens: int, longest: int, blocks: int, group: int, tile: int, latent: bool) -> int:
     """Return the tokens of context that one program takes, a whole number of tiles.
 
     `tokens` is the most that all requests together can have, `longest` the most of one, `blocks` the programs a chunk
-    (KV heads times blocks of query heads).
+    (KV heads times blocks of query heads), `group` the query heads a KV head. Chunks are long enough for their partial
+    outputs to weigh little, unless that left the card without one full wave of programs.
     """
-    slots = chip.units * (1 if latent else 2)
-    even = -(-tokens * blocks // (_WAVES * slots))
-    wanted = min(max(even, _SHORTEST_LATENT if latent else _SHORTEST), longest)
+    slots = chip.units * (1 if latent else _RESIDENT)
+    wave = -(-tokens * blocks // slots)
+    least = max(_SHORTEST, min(_SHORTEST_A_HEAD * group, wave))
+    wanted = min(max(-(-wave // _WAVES), least), longest)
     return max(tile, -(-wanted // tile) * tile)

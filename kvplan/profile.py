@@ -1,7 +1,7 @@
 """Read the files of profiles/: YAML so plain that a start-up need not load a YAML library (15 ms).
 
-A file is `key: value` lines, a value being JSON or a bare word; `key:` alone opens a section, whose lines are indented by
-two blanks. Every YAML reader agrees with this one: a test holds all files to that.
+A file is `key: value` lines, a value being JSON or a bare word; `key:` alone opens a section, whose lines are indented
+by two blanks. Every YAML reader agrees with this one: a test holds all files to that.
 """
 
 from __future__ import annotations

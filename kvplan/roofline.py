@@ -9,13 +9,13 @@ instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kvplan.errors import UsageError
 from kvplan.model.weights import Ranks
 from kvplan.model.weights.active import Active, active
 from kvplan.model.weights.schemes.scheme import HOPPER
 from kvplan.planner import Plan
+from kvplan.record import dataclass
 from kvplan.traffic import Request, attention_flops, read_of
 
 _PAST_THE_POOL = 64  # requests, where no card says how many fit

@@ -485,6 +485,7 @@ class ReplayLatency(_Object):
 
     ttft: Percentiles = Field(description="from arrival to the end of the step that computed the first token")
     itl: Percentiles = Field(description="for each token that continues an answer, the step that it took")
+    itl_beside_prompts: Percentiles = Field(description="of those, the steps that computed prompts, too")
     e2e: Percentiles = Field(description="from arrival to the last token")
     queue: Percentiles = Field(description="from arrival to the first step that took part")
 

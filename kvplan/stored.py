@@ -12,6 +12,8 @@ from kvplan.model.spec import ModelSpec
 if TYPE_CHECKING:
     from kvplan.sources.headers import Headers
 
+_SECONDS = 20.0  # for a figure that is modelled either way
+
 
 def with_stored(model: ModelSpec) -> ModelSpec:
     """Return the model with the tensors of its files, where its architecture has no rule that computes them.
@@ -25,13 +27,13 @@ def with_stored(model: ModelSpec) -> ModelSpec:
     if is_computed(model):
         return model
     try:
-        headers = stored_headers(model)
+        headers = stored_headers(model, seconds=_SECONDS)
     except HubUnreachable:
         return model
     return replace(model, stored=headers.tensors) if headers is not None else model
 
 
-def stored_headers(model: ModelSpec) -> Headers | None:
+def stored_headers(model: ModelSpec, *, seconds: float = 60.0) -> Headers | None:
     """Return what the files of a folder or a repository store; None for a built-in, and where there are no safetensors.
 
     Raises UnreadableInput for files that lie, HubUnreachable where the Hub does not answer.
@@ -43,5 +45,5 @@ def stored_headers(model: ModelSpec) -> Headers | None:
     if model.source == "hub":
         from kvplan.sources.stored_hub import stored_on_hub  # noqa: PLC0415
 
-        return stored_on_hub(model.id, model.revision)
+        return stored_on_hub(model.id, model.revision, seconds=seconds)
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
@@ -20,6 +19,7 @@ from kvplan.model.spec import (
     State,
     Window,
 )
+from kvplan.record import dataclass
 
 # bytes of an element: NVFP4 keeps an 8-bit scale for each 16
 _ITEM = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "nvfp4": 0.5625}

@@ -17,7 +17,7 @@ from kvplan.simulate.clock import PS
 from kvplan.simulate.deployment import Ask, Deployment, deploy
 from kvplan.simulate.promise import Promise, parse_promise
 from kvplan.simulate.run import RequestBatch, Result, StepBatch, simulate
-from kvplan.simulate.series import RequestRow, Timing
+from kvplan.simulate.series import StepRow
 from kvplan.simulate.sinks import Kept, RequestLines, StepLines, written
 from kvplan.simulate.sources import Made, Source, open_source, read_at_hand
 from kvplan.simulate.step_model import swap_cost
@@ -131,14 +131,14 @@ def _main(words: Words, deployment: Deployment, source: Source, kept: Kept | Non
             lines = RequestLines(requests)
             stack.callback(lines.close)
             on_requests.append(lines)
-        on_requests.append(stack.enter_context(_progress()))
+        on_steps.append(stack.enter_context(_progress()))
         requests_in = open_source(source, problems)
         return simulate(requests_in, deployment.settings, problems, on_steps=on_steps, on_requests=on_requests)
 
 
 @contextmanager
-def _progress() -> Iterator[RequestBatch]:
-    """Count finished requests on a terminal, on stderr; a run of a second shows nothing."""
+def _progress() -> Iterator[StepBatch]:
+    """Count finished requests on a terminal, on stderr; a short run shows nothing."""
     if not sys.stderr.isatty():
         yield lambda rows: None
         return
@@ -149,8 +149,8 @@ def _progress() -> Iterator[RequestBatch]:
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("", total=None, now=0.0)
 
-        def count(rows: Sequence[tuple[RequestRow, Timing]]) -> None:
-            progress.update(bar, advance=len(rows), now=(rows[-1][0].finish_ns or 0) / 10**9)
+        def count(rows: Sequence[StepRow]) -> None:
+            progress.update(bar, advance=sum(row.finished for row in rows), now=rows[-1].t_ns / 10**9)
 
         yield count
 

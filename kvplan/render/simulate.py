@@ -15,7 +15,13 @@ from kvplan.simulate.quantiles import Quantiles
 from kvplan.simulate.run import Result
 
 PERCENTS = (50, 90, 95, 99)
-LATENCIES = {"ttft": "ttft_ns", "itl": "itl_ns", "e2e": "e2e_ns", "queue": "queue_ns"}
+LATENCIES = {
+    "ttft": "ttft_ns",
+    "itl": "itl_ns",
+    "itl_beside_prompts": "beside_prompts_ns",
+    "e2e": "e2e_ns",
+    "queue": "queue_ns",
+}
 
 
 @dataclass(frozen=True, slots=True)

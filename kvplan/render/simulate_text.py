@@ -21,7 +21,13 @@ from kvplan.units import MIB, quantity
 _Row = tuple[str, str]
 _SECOND = 10**9
 _TIMES = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND), ("ms", 10**6), ("us", 1000))
-_NAMES = {"ttft": "first token ~", "itl": "next token ~", "e2e": "whole answer ~", "queue": "wait ~"}
+_NAMES = {
+    "ttft": "first token ~",
+    "itl": "next token ~",
+    "itl_beside_prompts": "  by prompts ~",
+    "e2e": "whole answer ~",
+    "queue": "wait ~",
+}
 _OUTCOMES = {
     "head_of_line_blocked": "refused: the first of the queue can never be admitted, and everybody waits behind it",
     "no_progress": "refused: requests take each other's blocks, and nobody gets to the next token",
@@ -127,7 +133,12 @@ def _figures(report: Report) -> list[_Row]:
     if settings.prefix_caching:
         hits = _rate(summary.prefix_hit_tokens, summary.prefix_queried_tokens)
         rows.append(("prefix hits", f"{hits} of {summary.prefix_queried_tokens:,} prompt tokens"))
-    rows += [(_NAMES[name], _percentiles(getattr(summary, field))) for name, field in LATENCIES.items()]
+    for name, field in LATENCIES.items():
+        told = _percentiles(getattr(summary, field))
+        if name == "itl_beside_prompts":
+            part = _rate(summary.beside_prompts_ns.counts.total(), summary.itl_ns.counts.total())
+            told += f"   ({part} of them in steps that compute prompts, too)"
+        rows.append((_NAMES[name], told))
     rows.append(("throughput ~", f"{tokens} tokens/s, {requests} requests/s over {_time(summary.end_ns)}"))
     if report.chat is not None:
         plan = report.deployment.plan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from kvplan.errors import HubUnreachable
-from kvplan.model.weights import Ranks, inventory, weigh
+from kvplan.model.weights import Ranks, inventory, is_computed, weigh
 from kvplan.model.weights.schemes.scheme import HOPPER
-from kvplan.model.weights.tensors import Role, Tensor
+from kvplan.model.weights.tensors import Role
 from kvplan.planner import Plan
 from kvplan.stored import stored_headers
 from kvplan.units import GB, quantity
@@ -58,8 +58,8 @@ def _stages(plan: Plan) -> tuple[range, ...]:
 
 def _files(plan: Plan) -> list[str]:
     """Return what the checkpoint's files hold, against what the config says that they do."""
-    tensors = inventory(plan.model) or ()
-    implied = sum(_stored(tensor, plan.model.dtype) for tensor in tensors)
+    tensors, dtype = inventory(plan.model) if is_computed(plan.model) else None, _dtype(plan)
+    implied = sum(tensor.stored_bytes(dtype) for tensor in tensors or () if tensor.holder != "engine")
     lines = [f"  the config implies {_gb(implied)} of tensors in the checkpoint"] if implied else []
     try:
         headers = stored_headers(plan.model)
@@ -74,8 +74,12 @@ def _files(plan: Plan) -> list[str]:
     return [*lines, f"{told}, {_gb(abs(difference))} {'more' if difference > 0 else 'less'}"]
 
 
-def _stored(tensor: Tensor, dtype: str) -> int:
-    return 0 if tensor.holder == "engine" else tensor.stored_bytes(dtype)
+def _dtype(plan: Plan) -> str:
+    """Return the dtype of the files: the config's, or the engine's where the config names none (gpt-oss)."""
+    config = plan.model.config
+    sections = (config, *(value for value in config.values() if isinstance(value, dict)))
+    named = any(section.get("dtype") or section.get("torch_dtype") for section in sections)
+    return plan.model.dtype if named else str(plan.engine_settings.get("dtype") or plan.model.dtype)
 
 
 def _gb(size: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 _BITS = 9
 
@@ -18,11 +17,6 @@ class Quantiles:
         """Count a value so many times."""
         shift = max(0, value.bit_length() - _BITS)
         self.counts[value >> shift << shift] += weight
-
-    def extend(self, values: Iterable[int]) -> None:
-        """Count values once each."""
-        for value in values:
-            self.add(value)
 
     def update(self, other: Quantiles) -> None:
         """Count what another has counted."""

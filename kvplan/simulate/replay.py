@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from kvplan.simulate.request import Request
 from kvplan.simulate.settings import Settings
-from kvplan.simulate.tables import admission_cap, blocks_for, dropped
+from kvplan.simulate.tables import blocks_for, dropped
 from kvplan.simulate.trace.problems import Problems
 
 # `head_of_line_blocked`: nothing runs, nothing can be scheduled, and no arrival changes that. `no_progress`: requests
@@ -64,15 +64,10 @@ def jobs(requests: Iterable[Request], settings: Settings, problems: Problems) ->
 
 
 def least_blocks(prompt: int, max_tokens: int, settings: Settings) -> int:
-    """Return the blocks without which a request cannot finish: those of its last step, and of its admission.
+    """Return the blocks without which a request cannot end: those that its last step holds.
 
     The last sampled token never gets a slot: P and O tokens take ceil((P + O - 1) / block) blocks at their end.
     """
     size = settings.block_size
     slots = prompt + max_tokens - 1
-    end = sum(blocks_for(slots, size) - dropped(window, slots - 1, size) for window in settings.groups)
-    if not settings.reserve_full_isl:
-        return end
-    caps = (admission_cap(window, settings) for window in settings.groups)
-    gate = sum(blocks_for(prompt, size) if cap is None else min(cap, blocks_for(prompt, size)) for cap in caps)
-    return max(end, gate)
+    return sum(blocks_for(slots, size) - dropped(window, slots - 1, size) for window in settings.groups)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, TextIO, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 
 class StepRow(NamedTuple):
@@ -80,9 +80,3 @@ def header(row: type[StepRow | RequestRow]) -> str:
 def line(row: StepRow | RequestRow) -> str:
     """Return the CSV line of a row."""
     return ",".join(["" if value is None else str(value) for value in row]) + "\n"
-
-
-def write_csv(rows: Iterable[StepRow | RequestRow], kind: type[StepRow | RequestRow], out: TextIO) -> None:
-    """Write a whole series."""
-    out.write(header(kind))
-    out.writelines(line(row) for row in rows)

@@ -52,7 +52,8 @@ class Summary:
 
     Latencies are on the virtual clock. `ttft_ns` is from arrival to the end of the step that computed the first token,
     `queue_ns` from arrival to the first step that took part, `e2e_ns` to the last token; `itl_ns` counts, for each
-    token that continues an answer, the step that it took (what a preemption adds shows in `e2e_ns` alone).
+    token that continues an answer, the step that it took (what a preemption adds shows in `e2e_ns` alone), and
+    `beside_prompts_ns` those of steps that computed prompts, too.
     `lengths` are prompts with their answers as the trace has them, `longest_request` the longest. `full_steps` had no
     budget left while requests waited.
     """
@@ -85,6 +86,7 @@ class Summary:
     ttft_ns: Quantiles = field(default_factory=Quantiles)
     queue_ns: Quantiles = field(default_factory=Quantiles)
     itl_ns: Quantiles = field(default_factory=Quantiles)
+    beside_prompts_ns: Quantiles = field(default_factory=Quantiles)
     e2e_ns: Quantiles = field(default_factory=Quantiles)
     lengths: Quantiles = field(default_factory=Quantiles)
 
@@ -95,9 +97,12 @@ class Summary:
             setattr(self, name, getattr(self, name) + sum(columns[column]))
         for name, column in _LARGEST.items():
             setattr(self, name, max(getattr(self, name), *columns[column]))
-        for tokens, duration in zip(columns["decode_tokens"], columns["dur_ns"], strict=True):
-            if tokens:
-                self.itl_ns.add(duration, tokens)
+        steps = zip(columns["decode_tokens"], columns["prefill_tokens"], columns["dur_ns"], strict=True)
+        for decodes, prefill, duration in steps:
+            if decodes:
+                self.itl_ns.add(duration, decodes)
+                if prefill:
+                    self.beside_prompts_ns.add(duration, decodes)
         scheduled = zip(columns["prefill_tokens"], columns["decode_tokens"], columns["waiting"], strict=True)
         self.full_steps += sum(waiting > 0 and prefill + decode == budget for prefill, decode, waiting in scheduled)
         self.steps += len(rows)

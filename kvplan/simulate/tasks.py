@@ -88,23 +88,17 @@ def _ended(future: Future[Result]) -> bool:
 
 
 def _on_ray(tasks: Sequence[Task], address: str) -> list[Result]:
+    """Run tasks on a cluster, which stays connected until the process ends: an answer takes several rounds of tasks."""
     if find_spec("ray") is None:
         raise UsageError("--ray needs Ray, which is not installed", "pip install 'kvplan[ray]', or leave --ray out")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray: Any = import_module("ray")
-    local = address == "local"
-    try:
-        ray.init(
-            address=None if local else address,
-            include_dashboard=False if local else None,
-            configure_logging=False,
-            _node_ip_address="127.0.0.1" if local else None,
-        )
-    except Exception as error:  # its errors have no common class
-        hint = "`ray start --head` prints an address"
-        raise UsageError(f"no Ray cluster answers at {address[:80]!r}", hint) from error
-    try:
-        remote = ray.remote(run_task)
-        return list(ray.get([remote.remote(task) for task in tasks]))
-    finally:
-        ray.shutdown()
+    if not ray.is_initialized():
+        local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == "local" else {}
+        try:
+            ray.init(address=None if address == "local" else address, configure_logging=False, **local)
+        except Exception as error:  # its errors have no common class
+            hint = "`ray start --head` prints an address"
+            raise UsageError(f"no Ray cluster answers at {address[:80]!r}", hint) from error
+    remote = ray.remote(run_task)
+    return list(ray.get([remote.remote(task) for task in tasks]))

@@ -35,9 +35,8 @@ def stored_in(folder: Path) -> Headers | None:
         raise UnreadableInput(f"cannot read {name}: {reason(error)}", "give a folder that can be read") from error
     if (folder / INDEX).is_file():
         wanted = shards(read_object(folder / INDEX), f"{INDEX} of {name}")
-        missing = wanted - present
-        if missing:
-            raise _missing(missing, name)
+        if wanted - present:
+            raise missing(wanted - present, name)
     else:
         wanted = {SINGLE} & present or present
     return gather((_local(folder / file) for file in sorted(wanted)), name) if wanted else None
@@ -75,7 +74,8 @@ def parse_index(data: bytes, name: str) -> set[str]:
     return shards(parse_object(data, name), name)
 
 
-def _missing(files: Collection[str], name: str) -> UnreadableInput:
+def missing(files: Collection[str], name: str) -> UnreadableInput:
+    """Say that an index names files that are not there."""
     some = ", ".join(shown(file) for file in sorted(files)[:3])
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return UnreadableInput(f"{INDEX} of {name} names files that are not there: {some}{more}", "is the download whole?")

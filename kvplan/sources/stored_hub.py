@@ -13,21 +13,21 @@ from typing import Any
 from kvplan.sources.document import LIMIT, check_size
 from kvplan.sources.headers import Headers, gather
 from kvplan.sources.patience import Patience, quiet
-from kvplan.sources.stored import INDEX, SINGLE, parse_index, read_header
+from kvplan.sources.stored import INDEX, SINGLE, missing, parse_index, read_header
 
 _AT_ONCE = 8
 _UNTOLD = 2**62  # a size that holds any offset: some servers tell none
 _SECONDS = 60.0  # 191 shards at 8 a time; a repository whose headers take longer is given up
 
 
-def stored_on_hub(repo: str, revision: str | None) -> Headers | None:
-    """Return the tensors of a repository, None where it has no safetensors.
+def stored_on_hub(repo: str, revision: str | None, *, seconds: float = _SECONDS) -> Headers | None:
+    """Return the tensors of a repository, None where it has no safetensors; wait no longer than `seconds`.
 
     Raises UnreadableInput for headers that lie and HubUnreachable where the Hub does not answer.
     """
     from kvplan.sources.refusals import explain  # noqa: PLC0415  # the library behind it costs 0.2 s
 
-    patience = Patience(_SECONDS)
+    patience = Patience(seconds)
     try:
         return patience.bound(lambda: _stored(repo, revision, patience))
     except Exception as error:  # noqa: BLE001  # whatever the library met is put into our words
@@ -52,15 +52,20 @@ def _stored(repo: str, revision: str | None, patience: Patience) -> Headers | No
             try:
                 return gather(list(pool.map(partial(_header, repo, revision, patience), files)), repo)
             except RemoteEntryNotFoundError:
-                if files == [SINGLE]:
-                    return None
-                raise
+                return None  # no index and no single file
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _header(repo: str, revision: str | None, patience: Patience, file: str) -> dict[str, Any]:
-    return read_header(partial(_read, repo, revision, patience, file), f"{file} of {repo}")
+    from huggingface_hub.errors import RemoteEntryNotFoundError  # noqa: PLC0415
+
+    try:
+        return read_header(partial(_read, repo, revision, patience, file), f"{file} of {repo}")
+    except RemoteEntryNotFoundError:
+        if file == SINGLE:
+            raise
+        raise missing([file], repo) from None
 
 
 def _read(repo: str, revision: str | None, patience: Patience, file: str, start: int, count: int) -> tuple[bytes, int]:

@@ -11,10 +11,11 @@ from kvplan.engine.vllm.activation.widths import widths_of
 from kvplan.engine.vllm.releases import release
 from kvplan.engine.vllm.residue import non_torch, start_loss
 from kvplan.engine.vllm.settings import Device as EngineDevice
-from kvplan.errors import NoGpu, UnknownGpu
+from kvplan.errors import NO, NO_GPU, NoGpu, UnknownGpu
 from kvplan.hardware import Gpu, find_gpu
 from kvplan.model.spec import ModelSpec
 from kvplan.planner import Plan, plan, read_draft
+from kvplan.units import gib
 from kvplan.verify.compare import Result, compare
 from kvplan.verify.device import Facts
 from kvplan.verify.order import order, rehearsal
@@ -26,12 +27,17 @@ REHEARSED_TOKENS = 100  # of a request, or a page and a quarter where that is mo
 REHEARSED_REQUESTS = (2, 8)  # by default, and at most
 
 
+# The plan's refusals that say "busy, or smaller than the budget asks"
+_CARD_TOO_SMALL = frozenset({"free_memory_below_request", "no_kv_memory"})
+
+
 class Refused(Exception):
     """There is nothing to verify: the engine would not start, or keeps no cache. `hint` says what would help."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", code: int = NO) -> None:
         super().__init__(message)
         self.hint = hint
+        self.code = code
 
 
 class Talk(Protocol):
@@ -71,12 +77,16 @@ class Job:
         agreed: int = child.ask()
         if blocks is None:
             reason = made.reasons[0]
-            raise Refused(f"the engine would not start: {reason.message}", reason.hint)
+            code = NO_GPU if reason.code in _CARD_TOO_SMALL else NO
+            raise Refused(f"the engine would not start: {reason.message}", reason.hint, code)
         if not made.kv.groups:
             raise Refused(f"{self.model.id} keeps nothing in a KV cache")
         if agreed == 0:
             raise Refused("another rank's plan was refused")
         made = _with_blocks(made, agreed)
+        size = agreed * (made.kv.bytes_per_block or 0)
+        if size > facts.memory.total:
+            raise Refused(f"a pool of {gib(size)} is larger than the card of {gib(facts.memory.total)}", code=NO_GPU)
         tp = self.args.tensor_parallel_size
         chosen = release(self.engine.partition("@")[2] or None)
         pool = lay_out_pool(self.model, self._sized(made), card, chosen, read_draft(self.args), self.place.rank // tp)
@@ -128,10 +138,7 @@ class Job:
         )
 
     def _plan(self, card: Gpu, **changes: Any) -> Plan:
-        return plan(self.model, engine=self.engine, gpu=card, **{**self._plain_flags(changes), **changes})
-
-    def _plain_flags(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in self.flags.items() if name not in changes}
+        return plan(self.model, engine=self.engine, gpu=card, **{**self.flags, **changes})
 
     def _rehearsed_plan(self, card: Gpu) -> Plan:
         """Plan a pool for a few short requests: just so many blocks, whatever the card would hold."""

@@ -27,6 +27,9 @@ _DTYPES = {
     "fp8_e5m2": "float8_e5m2",
 }  # fmt: skip
 
+# Bytes of a cached row that the kernels take: 16 words for a tensor core, and the widest of kernels/tiling.py
+NARROWEST, WIDEST, WIDEST_LATENT = 32, 1024, 1152
+
 
 @dataclass(frozen=True, slots=True)
 class GroupShape:
@@ -184,9 +187,10 @@ def _decoder(
     width = key if latent else key + value
     if heads % kv_heads:
         return f"{heads} query heads over {kv_heads} KV heads"
-    if key * item % 16 or value * item % 16 or min(key, value) * item < 32 or max(key, value) * item > 1152:
+    narrow, wide = min(key, value) * item, max(key, value) * item
+    if key * item % 16 or value * item % 16 or narrow < NARROWEST or wide > (WIDEST_LATENT if latent else WIDEST):
         return f"head dims {key} and {value} in {dtype}"
-    if page.token_bytes * page.block_size != kv_heads * width * item * page.block_size or page.bytes % 16:
+    if page.token_bytes != kv_heads * width * item or page.bytes % 16:
         return f"pages of {page.token_bytes} bytes a token"
     return Attention(
         region=0, group=0, heads=heads, kv_heads=kv_heads, key=key, value=value, latent=latent, dtype=dtype,

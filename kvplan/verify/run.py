@@ -102,6 +102,8 @@ def verify(
         raise UsageError(f"--tolerance {tolerance:g} is no share of the card between 0 and 1", "0.01 is the default")
     if concurrency is not None and not 1 <= concurrency <= _MOST_REQUESTS:
         raise UsageError(f"--concurrency {concurrency} is no count from 1 to {_MOST_REQUESTS:,}")
+    if not 0 < timeout <= _LONGEST:
+        raise UsageError(f"--timeout {timeout:g} is no number of seconds up to {_LONGEST:,}")
     here = place()
     checked = engine_args(args)
     ranks = checked.tensor_parallel_size * checked.pipeline_parallel_size
@@ -117,6 +119,7 @@ def verify(
 
 
 _MOST_REQUESTS = 65_535  # a launch's grid ends there
+_LONGEST = 86_400
 
 
 def _carried_out(
@@ -128,8 +131,10 @@ def _carried_out(
             facts, made, results = job.run(watch.child, tolerance)
         except Stopped as stop:
             stopped: tuple[str, str, int] | None = (stop.failure.message, stop.failure.hint, stop.failure.code)
-        except (Refused, Shortfall) as refusal:
-            stopped = (str(refusal), getattr(refusal, "hint", ""), NO)
+        except Refused as refusal:
+            stopped = (str(refusal), refusal.hint, refusal.code)
+        except Shortfall as shortfall:
+            stopped = (str(shortfall), "fewer requests, a shorter --max-model-len, or a larger pool", NO)
         except KvplanError as error:
             stopped = (error.message, error.hint, error.exit_code)
         except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """Compile the kernels for GPUs that are not here, and read what the assembler made of them.
 
-A script (`python compiled.py PART OF`), because under Triton's interpreter, which the other tests switch on, nothing
-is compiled. It takes every OF-th compilation from PART on and prints one JSON object a line.
+A script (`python compiled.py PART OF CHIP…`), because under Triton's interpreter, which the other tests switch on,
+nothing is compiled. It takes every OF-th compilation from PART on and prints one JSON object a line.
 """
 
 from __future__ import annotations
@@ -136,12 +136,12 @@ def compiled(target_name, name):
     return {"target": target_name, "name": name, "warps": warps, "shared": kernel.metadata.shared, **read}
 
 
-def main(part, of):
-    jobs = [(target, name) for target in TARGETS for name in (*variants.VARIANTS, *others())]
+def main(part, of, targets):
+    jobs = [(target, name) for target in targets for name in (*variants.VARIANTS, *others())]
     for target, name in jobs[part::of]:
         sys.stdout.write(json.dumps(compiled(target, name)) + "\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

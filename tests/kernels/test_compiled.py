@@ -1,4 +1,4 @@
-"""What compilers make of the kernels on six chips that are not here: spills, load widths, registers, shared memory.
+"""What compilers make of the kernels on chips that are not here: spills, load widths, registers, shared memory.
 
 All compilations run once, in two processes (compiled.py); then each chip is judged by what Triton's own disassembler
 printed.
@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="the kernels need the extra: pip install '.[gpu]'")
-pytest.importorskip("triton", reason="the kernels need the extra: pip install '.[gpu]'")
+triton = pytest.importorskip("triton", reason="the kernels need the extra: pip install '.[gpu]'")
 
 from decode_variants import VARIANTS
 
 WORKERS = 2
-NVIDIA = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
-CHIPS = (*NVIDIA, "gfx942")
+# All six take ten minutes of two cores: KVPLAN_CHIPS="sm_80 sm_89 sm_90 sm_100 sm_120 gfx942"
+CHIPS = tuple(os.environ.get("KVPLAN_CHIPS", "sm_90 gfx942").split())
+NVIDIA = tuple(chip for chip in CHIPS if chip.startswith("sm_"))
 OTHERS = ("fill", "check", "copy", "combine", "write half", "write e4m3", "write e5m2")
 
 # Bytes of shared memory that one program may take (CUDA programming guide, compute capabilities; CDNA3 ISA guide)
@@ -32,15 +33,21 @@ REGISTERS = {
     "gfx942": 131_072,
 }  # of a multiprocessor or compute unit, in 32-bit registers of one lane
 
-# Loads and stores of spilled values. ptxas gives up a few of them for one more resident program (it stops at 72, 96,
-# 128 or 168 registers): at most 40 bytes a thread, outside the loop over tokens.
+# Loads and stores of spilled values, by Triton release. ptxas gives up a few of them for one more resident program (it
+# stops at 72, 96, 128 or 168 registers): at most 40 bytes a thread, outside of the loop over tokens.
 SPILLS = {
-    ("sm_80", "128 x4 e4m3"): 2,
-    ("sm_80", "192 x4 fp16"): 4,
-    ("sm_80", "256 x4 e5m2"): 4,
-    ("sm_80", "512 x32 fp16"): 8,
-    ("sm_80", "mla x16 bf16"): 10,
-    ("sm_89", "80 x1 e5m2"): 4,
+    "3.6": {
+        ("sm_80", "128 x4 e4m3"): 2,
+        ("sm_80", "192 x4 fp16"): 4,
+        ("sm_80", "256 x4 e5m2"): 4,
+        ("sm_80", "512 x32 fp16"): 8,
+        ("sm_80", "mla x16 bf16"): 10,
+        ("sm_89", "80 x1 e5m2"): 4,
+    },
+    "3.9": {
+        ("sm_80", "96 x32 fp16"): 2,
+        ("sm_89", "mla x16 bf16"): 4,
+    },
 }
 # The bound on registers, as the programs that a multiprocessor must have room for: (NVIDIA, gfx942) by row
 RESIDENT = {
@@ -58,7 +65,7 @@ def results():
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     workers = [
         subprocess.Popen(
-            [sys.executable, here / "compiled.py", str(part), str(WORKERS)],
+            [sys.executable, here / "compiled.py", str(part), str(WORKERS), *CHIPS],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here, env=environment,
         )
         for part in range(WORKERS)
@@ -90,8 +97,11 @@ def test_everything_compiles(results, chip):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_no_spills_but_those_listed(results, chip):
+    release = triton.__version__.rpartition(".")[0]
+    if release not in SPILLS:
+        pytest.skip(f"no list for triton {release}: it has another ptxas than {' and '.join(SPILLS)}")
     for name in (*VARIANTS, *OTHERS):
-        assert results[chip, name]["spills"] <= SPILLS.get((chip, name), 0), name
+        assert results[chip, name]["spills"] <= SPILLS[release].get((chip, name), 0), name
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -96,12 +96,26 @@ def test_rows_wider_than_the_table_are_refused():
         tiling.choose(tiling.Chip("cuda", 90, 132), words=1024, latent=False)
 
 
-@pytest.mark.parametrize("tokens", [10**3, 10**6, 10**9])
-def test_chunks_fill_the_card(tokens):
-    """Work for four waves of programs where there is that much, whole tiles always, never past the longest request."""
+@pytest.mark.parametrize(
+    ("tokens", "blocks", "group", "latent", "chunk"),
+    [
+        (6 * 131_072, 8, 4, False, 3008),  # four waves of 132 x 4 programs
+        (131_072, 8, 4, False, 512),  # one long request: as short as partial outputs allow
+        (1024, 8, 4, False, 512),
+        (256 * 131_072, 8, 4, False, 127_104),
+        (163_840, 1, 16, True, 1024),  # MLA's 16 heads over one latent: 64 tokens a head
+        (64 * 8192, 4, 128, True, 8192),
+        (163_840, 4, 128, True, 4992),  # one request: a full wave of programs rather than chunks of 8,192
+    ],
+)
+def test_chunks_fill_the_card(tokens, blocks, group, latent, chunk):
+    found = tiling.chunk_size(
+        tiling.Chip("cuda", 90, 132), tokens=tokens, longest=163_840, blocks=blocks, group=group, tile=64, latent=latent
+    )
+    assert found == chunk
+
+
+def test_no_chunk_is_longer_than_the_longest_request():
     chip = tiling.Chip("cuda", 90, 132)
-    chunk = tiling.chunk_size(chip, tokens=tokens, longest=131_072, blocks=8, tile=64, latent=False)
-    assert chunk % 64 == 0
-    assert 512 <= chunk <= 131_072
-    programs = tokens * 8 / chunk
-    assert programs >= 4 * 132 or chunk == 512
+    found = tiling.chunk_size(chip, tokens=10**9, longest=1000, blocks=8, group=4, tile=64, latent=False)
+    assert found == 1024

@@ -100,6 +100,14 @@ def test_problems_are_told_and_strict_refuses(tmp_path, capsys):
     assert err.startswith("error: row 1: ")
 
 
+def test_progress_is_for_terminals(capsys, monkeypatch):
+    assert call(capsys, *POOL, *LOAD)[2] == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    _, out, err = call(capsys, *POOL, *LOAD)
+    assert "150 requests" in err
+    assert "\x1b" not in out
+
+
 def test_ctrl_c_prints_what_is_known(capsys, monkeypatch):
     turn, turns = event._Replay.turn, []
 

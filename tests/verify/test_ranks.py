@@ -50,7 +50,9 @@ def test_a_rank_that_is_refused_stops_the_others(tmp_path):
     done = torchrun(HERE / "rank_driver.py", tmp_path, "refused")
     assert done.returncode == 1
     assert "rank 1: the engine would not start" in done.stderr
-    assert "rank 0: another rank's plan was refused" in done.stderr
+    # rank 0 hears of it, or torchrun ends it first
+    told = ("another rank's plan was refused", "another rank is gone", "interrupted")
+    assert any(f"rank 0: {words}" in done.stderr for words in told), done.stderr
 
 
 def test_a_rank_that_dies_ends_the_others(tmp_path):

@@ -151,8 +151,8 @@ def test_tune_is_told(tmp_path):
     ("faults", "code", "message"),
     [
         ({"without": "torch 2.13.0 is built without CUDA"}, 4, "built without CUDA"),
-        ({"held": 60 * GIB}, 1, "the engine would not start: 79.21 GiB of 139.81 GiB are free"),
-        ({"total": 12 * GIB}, 1, "the engine would not start"),
+        ({"held": 60 * GIB}, 4, "the engine would not start: 79.21 GiB of 139.81 GiB are free"),
+        ({"total": 12 * GIB}, 4, "the engine would not start"),
         ({"at": "warm", "fault": "device"}, 1, "illegal memory access"),
         ({"at": "fill", "fault": "die"}, 1, "the child was ended by SIGKILL at the step 'fill'"),
         ({"at": "attend", "fault": "raise"}, 1, "RuntimeError: driver says;"),
@@ -217,11 +217,23 @@ def test_unknown_card_is_planned_by_a_named_profile(tmp_path):
 
 
 def test_utilisation_above_what_is_free(tmp_path):
-    with pytest.raises(
-        VerifyFailed, match=r"less than the 139\.1[0-9] GiB of --gpu-memory-utilization 0\.995"
-    ) as caught:
+    with pytest.raises(VerifyFailed, match=r"less than the 139\.1. GiB of --gpu-memory-utilization 0\.995") as caught:
         run(tmp_path, gpu_memory_utilization=0.995, faults={"held": GIB})
+    assert caught.value.exit_code == 4
+
+
+def test_a_request_longer_than_the_pool(tmp_path):
+    with pytest.raises(VerifyFailed, match="one request of 131072 tokens needs") as caught:
+        run(tmp_path, gpu_memory_utilization=0.2)
     assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("flags", [{"num_gpu_blocks_override": 2**31}, {"kv_cache_memory_bytes": 2**49}], ids=str)
+def test_a_pool_larger_than_the_card(tmp_path, flags):
+    """Refused before anybody counts the blocks of such a pool."""
+    with pytest.raises(VerifyFailed, match=r"is larger than the card of 139\.8 GiB") as caught:
+        run(tmp_path, **flags)
+    assert caught.value.exit_code == 4
 
 
 def test_nothing_to_verify(tmp_path):
@@ -241,6 +253,8 @@ def test_nothing_to_verify(tmp_path):
         ({"tolerance": 0.0}, "--tolerance 0 is no share"),
         ({"tolerance": float("nan")}, "--tolerance nan is no share"),
         ({"concurrency": 0}, "--concurrency 0 is no count"),
+        ({"timeout": float("nan")}, "--timeout nan is no number"),
+        ({"timeout": 0.0}, "--timeout 0 is no number"),
         ({"max_model_len": "x"}, "--max-model-len"),
         ({"nonsense": 1}, "unknown argument 'nonsense'"),
         ({"device": "cuda:x", "factory": None}, "--device 'cuda:x' is neither"),

@@ -1,6 +1,7 @@
 """Why vLLM would not start before it has counted a block: one function a rule, each returning its reason or None.
 
-Source: the checks of the engine's configuration and of its layer classes (release 0.33), seen in tests/golden/vllm_0.33_tp_refused.jsonl.
+Source: the checks of the engine's configuration and of its layer classes (release 0.33), seen in
+tests/golden/vllm_0.33_tp_refused.jsonl.
 """
 
 from __future__ import annotations

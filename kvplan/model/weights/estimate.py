@@ -1,12 +1,15 @@
-"""Parameter bytes of an architecture that has no rule: what its files store, else the sizes that every config has."""
+"""Weights of an architecture without a rule: by what its files store, else by models of its kind, else by its sizes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from kvplan.errors import InvalidConfig
 from kvplan.ledger import Line
 from kvplan.model.spec import Full, ModelSpec
+from kvplan.model.weights.inventory import quantised, scheme_for
+from kvplan.model.weights.likeness import likeness
 from kvplan.model.weights.placement import Ranks, rank_bytes
 from kvplan.model.weights.tensors import MODEL, Role, Tensor, item_bytes
 from kvplan.sources.headers import Stored
@@ -25,14 +28,17 @@ _ROLES: tuple[tuple[re.Pattern[str], Role, int], ...] = tuple(
 )
 
 
-def estimate(model: ModelSpec, ranks: Ranks, dtype: str, why: str) -> Line:
-    """Return the modelled bytes of one rank; `why` says what kept them from being computed."""
+def estimate(model: ModelSpec, ranks: Ranks, dtype: str, why: str, asked: str | None) -> Line:
+    """Return the modelled bytes of one rank; `why` says why they are not computed, `asked` is --quantization."""
     if model.stored:
         return _from_headers(model.stored, ranks, dtype, why)
-    size, quantization = _parameters(model, ranks), model.quantization
-    bits = quantization.bits if quantization is not None and quantization.bits else 8 * item_bytes(MODEL, dtype)
-    size = size * bits // 8
-    return Line("weights", size, size * 7 // 10, size * 3 // 2, "modelled", f"{why}: by its sizes alone")
+    try:
+        tensors = quantised(likeness(model), scheme_for(model, asked))
+        size = max(roles.total() for roles in rank_bytes(tensors, ranks, dtype))
+    except InvalidConfig:
+        size = _from_sizes(model, ranks, dtype)
+        return Line("weights", size, size * 7 // 10, size * 3 // 2, "modelled", f"{why}: by its sizes alone")
+    return Line("weights", size, size * 7 // 10, size * 7 // 5, "modelled", f"{why}: by models of its kind")
 
 
 def stored_tensors(stored: Sequence[Stored]) -> Iterator[Tensor]:
@@ -58,8 +64,8 @@ def _from_headers(stored: Sequence[Stored], ranks: Ranks, dtype: str, why: str) 
     return Line("weights", size, low, high, "modelled", f"{why}: by the headers of its files, roles by their names")
 
 
-def _parameters(model: ModelSpec, ranks: Ranks) -> int:
-    """Return attention, feed-forward and embeddings of one rank, split evenly."""
+def _from_sizes(model: ModelSpec, ranks: Ranks, dtype: str) -> int:
+    """Return attention, feed-forward and embeddings of one rank, split evenly, at the section's bits an element."""
     shape, layers = model.shape, len(model.shape.layers)
     hidden = model.hidden_size or shape.heads * shape.head_dim
     attention = 0
@@ -72,4 +78,7 @@ def _parameters(model: ModelSpec, ranks: Ranks) -> int:
         forward = 3 * hidden * width * model.num_experts * layers // ranks.experts
     else:
         forward = 3 * hidden * (model.intermediate_size or 4 * hidden) * layers // ranks.tensor
-    return (forward + (attention + 2 * model.vocab_size * hidden) // ranks.tensor) // stages
+    parameters = (forward + (attention + 2 * model.vocab_size * hidden) // ranks.tensor) // stages
+    quantization = model.quantization
+    bits = quantization.bits if quantization is not None and quantization.bits else 8 * item_bytes(MODEL, dtype)
+    return parameters * bits // 8

@@ -13,7 +13,7 @@ from kvplan.model.weights.expand import expand
 from kvplan.model.weights.families import NoRule, rule_of
 from kvplan.model.weights.forms import Form
 from kvplan.model.weights.schemes import scheme_of
-from kvplan.model.weights.schemes.scheme import PLAIN, Capability, Scheme
+from kvplan.model.weights.schemes.scheme import PLAIN, UNQUANTISED, Capability, Scheme
 from kvplan.model.weights.tensors import Linear, Part, Tensor
 from kvplan.model.weights.text import Text
 
@@ -50,7 +50,7 @@ def quantised(parts: Iterable[Part], scheme: Scheme) -> Iterator[Tensor]:
 
 def forms_of(matrix: Linear, scheme: Scheme) -> Iterator[tuple[Form, tuple[int, ...] | None]]:
     """Yield each form that the matrix has, with the layers in which it has it."""
-    if matrix.kind in ("plain", "embedding"):
+    if scheme is UNQUANTISED or matrix.kind in ("plain", "embedding"):
         yield PLAIN, matrix.layers
         return
     if matrix.layers is None:  # the layers of a tower are taken to be alike

@@ -53,6 +53,8 @@ def rope_table(
         rows = longest + _original(config, section, longest)
     if section is not None and (section.has("mrope_section") or kind == "mrope"):
         rows *= copies or _MROPE_COPIES
+    if not 0 < rows <= MAX_POSITIONS:
+        raise config.bad("rope_scaling", f"a table of at most {MAX_POSITIONS} positions", rows)
     width = head_dim if kind == "proportional" else rotated(config, section, head_dim, partial)
     return [Scope().table(name, rows, width, dtype=dtype)]
 

@@ -13,6 +13,9 @@ from kvplan.model.weights.post_load import after_load
 from kvplan.model.weights.schemes.scheme import HOPPER, Capability
 from kvplan.model.weights.tensors import Role, Tensor
 from kvplan.record import dataclass
+from kvplan.units import TIB, binary
+
+_MOST = 1024 * TIB  # the largest public checkpoint has 2 TiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,13 @@ def weigh(
     try:
         parts = parts_of(model)
         if parts is None:
-            return _modelled(model, ranks, dtype, f"no weight rule for {model.architecture}")
+            return _modelled(model, ranks, dtype, f"no weight rule for {model.architecture}", asked)
         scheme = scheme_for(model, asked, capability)
         tensors = tuple(quantised(parts, scheme))
     except InvalidConfig as error:
-        return _modelled(model, ranks, dtype, error.message)
+        return _modelled(model, ranks, dtype, error.message, asked)
     stages = rank_bytes(tensors, ranks, dtype)
+    _check(max(roles.total() for roles in stages))
     fullest = max(range(len(stages)), key=lambda stage: stages[stage].total())
     roles = stages[fullest]
     size = roles.total()
@@ -54,11 +58,19 @@ def weigh(
     return Weights(line, roles, after_load(model, parts, scheme, tensors, ranks, dtype, fullest))
 
 
-def _modelled(model: ModelSpec, ranks: Ranks, dtype: str, why: str) -> Weights:
+def _modelled(model: ModelSpec, ranks: Ranks, dtype: str, why: str, asked: str | None) -> Weights:
     from kvplan.model.weights.estimate import estimate  # noqa: PLC0415  # most models are computed
 
     nothing = Line.certain("post_load", 0, "modelled", "not known for this architecture")
-    return Weights(estimate(model, ranks, dtype, why), Counter(), nothing)
+    line = estimate(model, ranks, dtype, why, asked)
+    _check(line.bytes)
+    return Weights(line, Counter(), nothing)
+
+
+def _check(size: int) -> None:
+    """Raise InvalidConfig where sizes that may each be right make a model that no machine holds."""
+    if size > _MOST:
+        raise InvalidConfig(f"config.json: its sizes make weights of {binary(size)} on one rank")
 
 
 def is_computed(model: ModelSpec) -> bool:

@@ -16,7 +16,7 @@ from typing import IO, cast
 from kvplan.errors import UnreadableInput
 from kvplan.simulate.trace.problems import Problems
 from kvplan.sources.document import reason, shown
-from kvplan.units import MIB, binary
+from kvplan.units import MIB
 
 MAX_LINE = 16 * MIB  # a chat of a million tokens takes 4 MiB
 _GZIP = b"\x1f\x8b"
@@ -71,11 +71,3 @@ def _opened(source: str) -> Iterator[BufferedReader]:
         raise UnreadableInput(f"cannot read {shown(source)}: {reason(error)}", "is it the right path?") from error
     except ValueError as error:  # a path with a null byte
         raise UnreadableInput(f"{shown(source)} is no path", "give a trace file, or - for stdin") from error
-
-
-def too_long(line: str) -> bool:
-    """Say whether a line was cut."""
-    return len(line) >= MAX_LINE and not line.endswith("\n")
-
-
-TOO_LONG = f"longer than {binary(MAX_LINE)}"

@@ -14,7 +14,7 @@ WORDS = {
     "no_lengths": "no lengths",
     "bad_lengths": "lengths that are no lengths",
     "bad_time": "no time that can be read: taken as at the time of the row before",
-    "clock_backwards": "earlier than the row before: taken as at the same time",
+    "clock_backwards": "earlier than a row before: it joins behind that one",
     "duplicate_id": "an id that was there before: replayed as a request of its own",
     "short_hash_ids": "too few hash_ids for the prompt: the rest is taken as shared with nobody",
     "too_many_turns": "more turns than the 1,000 of one conversation that are replayed",
@@ -50,8 +50,3 @@ class Problems:
         seen.count += 1
         if not self.found and code in LEFT_OUT and seen.count == _GIVE_UP:
             raise UnreadableInput(f"no request in {_GIVE_UP:,} rows", f"row {seen.first_row}: {seen.example}")
-
-    @property
-    def left_out(self) -> int:
-        """How many rows are not replayed."""
-        return sum(seen.count for code, seen in self.seen.items() if code in LEFT_OUT)

@@ -15,11 +15,11 @@ NOT_GIVEN = object()
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one trace in order; times come out in nanoseconds and never run backwards."""
+    """The rows of one trace in order; times come out in nanoseconds."""
 
     problems: Problems
     unit: str
-    _now: int | None = None
+    _latest: int | None = None
     _ids: set[int] = field(default_factory=set)
 
     def request(
@@ -66,18 +66,21 @@ class Rows:
         return read[0], read[1]
 
     def time(self, row: int, value: object) -> int:
-        """Return when a row arrives: at the time of the row before it where it does not say, or says it is earlier."""
-        now = self._now or 0
+        """Return when a row arrives, which is with the latest so far where it does not say.
+
+        A row that says it is earlier than one before keeps its time, as the engine is given the rows in their order.
+        """
+        latest = self._latest
         if value is NOT_GIVEN:
-            return now
+            return latest or 0
         read = nanoseconds(value, self.unit)
         if read is None:
             self.problems.note("bad_time", row, f"{shorten(value)} is no time")
-            return now
-        if self._now is not None and read < self._now:
+            return latest or 0
+        if latest is not None and read < latest:
             self.problems.note("clock_backwards", row, f"{shorten(value)} is before the row above")
-            return now
-        self._now = read
+        else:
+            self._latest = read
         return read
 
     def identify(self, row: int, ident: object) -> None:

@@ -87,5 +87,6 @@ def _named(header: Sequence[str], layout: Layout) -> dict[str, int]:
 
 
 def _listed(header: Sequence[str]) -> str:
-    more = f" and {len(header) - _SHOWN} more" if len(header) > _SHOWN else ""
-    return ", ".join(name.strip()[:30] for name in header[:_SHOWN]) + more
+    names = [name.strip()[:30] for name in header if name.strip() and name.isprintable()]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more if names else "no names in its first line (is it a trace?)"

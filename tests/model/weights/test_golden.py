@@ -14,7 +14,7 @@ from kvplan.engine.vllm.capacity import partition
 from kvplan.model.read import read_model
 from kvplan.model.weights import Ranks, inventory, weigh
 from kvplan.model.weights.inventory import parts_of, quantised, scheme_for
-from kvplan.model.weights.placement import share
+from kvplan.model.weights.placement import rank_bytes, share
 from kvplan.model.weights.tensors import MODEL, Role, item_bytes
 from kvplan.sources.checkpoint import Checkpoint
 
@@ -79,8 +79,6 @@ def test_made_up_models_take_what_the_engine_allocates(row):
 
 
 def stage_bytes(model, ranks, dtype) -> list[int]:
-    from kvplan.model.weights.placement import rank_bytes
-
     return [roles.total() for roles in rank_bytes(quantised(parts_of(model), scheme_for(model)), ranks, dtype)]
 
 

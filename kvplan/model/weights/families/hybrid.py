@@ -96,6 +96,9 @@ def lfm2(text: Text) -> list[Part]:
     return parts
 
 
+_MOST_TIMES = 1024
+
+
 def _lfm2_width(text: Text, count: int) -> int:
     """Return the width of the dense layers: two thirds of block_ff_dim, rounded up, where the config says so."""
     config = text.config
@@ -105,6 +108,8 @@ def _lfm2_width(text: Text, count: int) -> int:
     width = 2 * width // 3
     factor = config.maybe_number("block_ffn_dim_multiplier")
     if factor is not None:
+        if not 0 < factor < _MOST_TIMES:
+            raise config.bad("block_ffn_dim_multiplier", f"a number above 0 and below {_MOST_TIMES}", factor)
         width = int(factor * width)
     unit = config.integer("block_multiple_of", default=1)
     return unit * -(-width // unit)
