@@ -17,7 +17,7 @@ from kvplan.model.families import reader_of
 from kvplan.sources.builtin import builtin, builtin_ids
 from kvplan.units import TIB
 
-SLOWEST = 1.0  # seconds a call may take
+SLOWEST = 1.0  # CPU seconds a call may take
 
 
 def one_config_a_family() -> list[tuple[str, dict[str, Any]]]:
@@ -70,7 +70,7 @@ def answer(tmp_path, config: Any) -> None:
     """Plan a config: an honest error is an answer; a plan must be sane."""
     file = tmp_path / "config.json"
     file.write_text(config if isinstance(config, str) else json.dumps(config))
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         plan = kvplan.plan(file, gpu="h100-sxm", kv_cache_memory_bytes="40 GiB")
     except KvplanError as error:
@@ -78,7 +78,7 @@ def answer(tmp_path, config: Any) -> None:
     else:
         assert_sane(plan)
         json.dumps(plan.to_dict())
-    assert time.perf_counter() - start < SLOWEST
+    assert time.process_time() - start < SLOWEST
 
 
 def assert_sane(plan: kvplan.Plan) -> None:

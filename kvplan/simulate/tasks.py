@@ -6,6 +6,7 @@ A task is a value and a replay is integer arithmetic, so the figures are the sam
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -96,9 +97,17 @@ def _on_ray(tasks: Sequence[Task], address: str) -> list[Result]:
     if not ray.is_initialized():
         local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == "local" else {}
         try:
+            _knock(address)
             ray.init(address=None if address == "local" else address, configure_logging=False, **local)
         except Exception as error:  # its errors have no common class
-            hint = "`ray start --head` prints an address"
+            hint = "HOST:PORT of a head node, as `ray start --head` prints it, or local"
             raise UsageError(f"no Ray cluster answers at {address[:80]!r}", hint) from error
     remote = ray.remote(run_task)
     return list(ray.get([remote.remote(task) for task in tasks]))
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens at HOST:PORT: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isascii() and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=5).close()

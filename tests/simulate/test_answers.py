@@ -157,6 +157,14 @@ def test_on_a_local_ray_cluster():
     assert [one.summary.totals() for one in here] == [one.summary.totals() for one in there]
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", "nobody"])
+def test_a_cluster_that_is_not_there(address):
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    ray.shutdown()
+    with pytest.raises(UsageError, match="no Ray cluster answers"):
+        run_tasks([Task(Scenario("", TOLD), LOAD)], ray=address)
+
+
 def test_without_ray_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("kvplan.simulate.tasks.find_spec", lambda _: None)
     with pytest.raises(UsageError, match="Ray"):
