@@ -34,7 +34,7 @@ REGISTERS = {
 }  # of a multiprocessor or compute unit, in 32-bit registers of one lane
 
 # Loads and stores of spilled values, by Triton release. ptxas gives up a few of them for one more resident program (it
-# stops at 72, 96, 128 or 168 registers): at most 40 bytes a thread, outside of the loop over tokens.
+# stops at 72, 96, 128 or 168 registers): a handful, outside of the loop over tokens.
 SPILLS = {
     "3.6": {
         ("sm_80", "128 x4 e4m3"): 2,
@@ -47,6 +47,11 @@ SPILLS = {
     "3.9": {
         ("sm_80", "96 x32 fp16"): 2,
         ("sm_89", "mla x16 bf16"): 4,
+        ("sm_90", "128 x32 bf16"): 6,
+        ("sm_90", "mla x16 fp16"): 4,
+        ("sm_100", "mla x16 fp16"): 4,
+        ("sm_120", "mla x16 bf16"): 12,
+        ("sm_120", "mla x16 fp16"): 8,
     },
 }
 # The bound on registers, as the programs that a multiprocessor must have room for: (NVIDIA, gfx942) by row
