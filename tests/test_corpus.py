@@ -83,4 +83,4 @@ def test_every_config_is_read_or_declined(folders):
             declined.append(model)
         except kvplan.KvplanError as error:
             assert "config.json" in error.message, model  # noqa: PT017
-    assert declined == []
+    assert set(declined) <= INCOMPLETE
