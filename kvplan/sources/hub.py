@@ -15,7 +15,7 @@ from typing import Any
 from kvplan.errors import UnknownModel, UnreadableInput, UsageError
 from kvplan.sources.checkpoint import Checkpoint
 from kvplan.sources.document import check_size, lacks_config, read_object, shown, tokenizer_limit
-from kvplan.sources.patience import Patience, quiet
+from kvplan.sources.patience import Patience, guarded, quiet
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REVISION = re.compile(r"(?!.*\.\.)[\w.+/-]{1,250}", re.ASCII)
@@ -32,18 +32,24 @@ def load_hub(repo: str, *, revision: str | None = None) -> Checkpoint:
         raise UnknownModel(f"{shown(revision)} is not a revision", "give a branch, a tag or a full commit sha")
     try:
         from huggingface_hub import constants  # noqa: PLC0415  # 0.2 s that only a Hub id should pay
-    except ValueError as error:  # it reads its time-outs as integers when it is imported
-        hint = "HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT are whole seconds"
+
+        from kvplan.sources.refusals import explain  # noqa: PLC0415
+    except ValueError as error:  # it reads its time-outs and the endpoint's port as integers when it is imported
+        hint = "HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT are whole seconds, HF_ENDPOINT is an address"
         raise UsageError("an HF_ variable of the environment cannot be read", hint) from error
-    from kvplan.sources.refusals import explain  # noqa: PLC0415
 
     # Two full time-outs of either kind, 40 s by default: no chain of slow answers holds a caller longer.
     patience = Patience(max(20.0, 2.0 * (constants.HF_HUB_ETAG_TIMEOUT + constants.HF_HUB_DOWNLOAD_TIMEOUT)))
     try:
-        return patience.bound(lambda: _load(repo, revision, patience))
+        return patience.bound(lambda: _guarded(repo, revision, patience))
     except Exception as error:  # noqa: BLE001  # whatever the library met is put into our words
         # Without a cause: its words may hold a token, and a debug traceback would print them.
         raise explain(error, repo, revision) from None
+
+
+def _guarded(repo: str, revision: str | None, patience: Patience) -> Checkpoint:
+    with guarded():
+        return _load(repo, revision, patience)
 
 
 def _load(repo: str, revision: str | None, patience: Patience) -> Checkpoint:

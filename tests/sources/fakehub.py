@@ -17,8 +17,8 @@ CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hid
 GOOD, NO_ACCESS, REVOKED = "hf_goodgoodgood", "hf_noaccessnoaccess", "hf_revokedsecret"
 
 KINDS = [
-    "403-always", "429-always", "451-always", "500-always", "503-always", "503-once", "circle", "huge", "mended",
-    "moved", "no-etag", "reset", "sidecar-503", "silent", "truncated",
+    "403-always", "429-always", "451-always", "500-always", "503-always", "503-once", "circle", "climbing",
+    "climbing-link", "huge", "mended", "moved", "no-etag", "reset", "sidecar-503", "silent", "truncated",
 ]  # fmt: skip
 _BODY = json.dumps(CONFIG).encode()
 FILES: dict[str, dict[str, bytes]] = {
@@ -132,6 +132,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "no-etag":
                 self.answer(200, _BODY)
+            case "climbing":
+                self.answer(200, _BODY, ETag='"../../../../climbed"', X_Repo_Commit=COMMIT)
+            case "climbing-link":
+                self.answer(200, _BODY, ETag='"a"', X_Linked_Etag='"../../../../climbed"', X_Repo_Commit=COMMIT)
             case "circle":
                 self.answer(302, Location=self.path)
             case "moved":

@@ -87,6 +87,8 @@ REFUSALS = [
     Refusal("resetting", "fault/sidecar-503", 3, "HubUnreachable", "is failing (503)"),
     Refusal("anonymous", "fault/circle", 3, "HubUnreachable", "in a circle"),
     Refusal("anonymous", "fault/no-etag", 3, "HubUnreachable", "without a commit or an ETag"),
+    Refusal("anonymous", "fault/climbing", 3, "HubUnreachable", "its ETag is no plain name"),
+    Refusal("anonymous", "fault/climbing-link", 3, "HubUnreachable", "its ETag is no plain name"),
     Refusal("cut", "fault/truncated", 2, "UnreadableInput", "config.json of fault/truncated stops short"),
     Refusal("anonymous", "fault/huge", 2, "UnreadableInput", "is larger than 32 MiB"),
     Refusal("anonymous", "org/html", 2, "UnreadableInput", "config.json of org/html is a web page, not JSON"),
