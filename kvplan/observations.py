@@ -18,6 +18,7 @@ from kvplan.errors import UnreadableInput, UsageError
 from kvplan.home import home
 from kvplan.ledger import Line
 from kvplan.record import dataclass
+from kvplan.sources.whole import write_whole
 
 if TYPE_CHECKING:
     from kvplan.engine.args import EngineArgs
@@ -65,7 +66,7 @@ def save_observation(observation: Observation) -> Observation:
     path = _folder() / f"{dated.id}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(dated), indent=2, default=dict) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(asdict(dated), indent=2, default=dict) + "\n")
     except OSError as error:
         hint = "KVPLAN_HOME names another folder"
         raise UsageError(f"cannot write {path}: {error.strerror or error}", hint) from error

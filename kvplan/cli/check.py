@@ -108,10 +108,10 @@ def _target(text: str) -> tuple[Format, str]:
 
 
 def _write_file(path: str, content: str) -> None:
-    from pathlib import Path
+    from kvplan.sources.whole import write_whole
 
     try:
-        Path(path).write_text(content, encoding="utf-8")
+        write_whole(path, content)
     except OSError as error:
         raise UsageError(f"cannot write {path[:200]}: {(error.strerror or 'no reason').lower()}") from error
 

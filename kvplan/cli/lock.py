@@ -3,7 +3,7 @@
 import typer
 
 from kvplan.cli.checking import Configuration, EnvironmentFlag, GpuName, Isolated, Paths, Variables
-from kvplan.errors import OK, USAGE
+from kvplan.errors import OK, USAGE, HubUnreachable
 
 
 def command(
@@ -21,11 +21,16 @@ def command(
     from kvplan.checks.run import run
     from kvplan.cli.checking import settings_of
     from kvplan.sources.lockfile import lock_text
+    from kvplan.sources.whole import write_whole
 
     done = run(settings_of(paths, False, gpu, variables, environment, "-", config, no_config), fresh=True)
+    unasked = next((case for case in done.cases if not case.reachable), None)
+    if unasked is not None:
+        hint = f"{done.lock_path.name} is left as it was"
+        raise HubUnreachable(f"{unasked.deployment.key} is not locked: {unasked.unplanned}", hint)
     lock = lock_of(done)
     try:
-        done.lock_path.write_text(lock_text(lock), encoding="utf-8")
+        write_whole(done.lock_path, lock_text(lock))
     except OSError as error:
         raise typer.BadParameter(f"cannot write {done.lock_path}: {(error.strerror or '').lower()}") from error
     for case in done.cases:

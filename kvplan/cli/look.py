@@ -17,6 +17,7 @@ from kvplan.model.spec import ModelSpec
 from kvplan.planner import Plan, read_draft
 from kvplan.render.explain import explain
 from kvplan.render.picture import MAX_CURVES, Picture, picture, tensor_size
+from kvplan.sources.whole import write_whole
 
 _SHORTEST = 1024  # tokens; below that a pool holds more requests than an engine runs
 SUFFIXES = (".html", ".png", ".svg")
@@ -98,7 +99,7 @@ def write_picture(look: Picture, path: Path) -> None:
         if path.suffix.lower() == ".html":
             from kvplan.render.html import html_page
 
-            path.write_text(html_page(look), encoding="utf-8")
+            write_whole(path, html_page(look))
         else:
             from kvplan.render.plot import write_plot
 

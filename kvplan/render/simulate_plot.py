@@ -15,6 +15,7 @@ from kvplan.render.palette import LIGHT
 from kvplan.render.simulate import Report
 from kvplan.render.simulate_text import report_text
 from kvplan.simulate.summary import Point
+from kvplan.sources.whole import write_whole
 
 SUFFIXES = (".html", ".png", ".svg")
 _STYLE = {
@@ -51,9 +52,9 @@ def write_plot(report: Report, path: str) -> None:
             figure = _figure(report)
             match target.suffix.lower():
                 case ".html":
-                    target.write_text(_page(report, figure), encoding="utf-8")
+                    write_whole(target, _page(report, figure))
                 case ".svg":
-                    target.write_text(_svg(figure), encoding="utf-8")
+                    write_whole(target, _svg(figure))
                 case _:
                     figure.savefig(target, dpi=160)
     except OSError as error:

@@ -15,6 +15,7 @@ from kvplan.errors import UnreadableInput, UsageError
 from kvplan.hardware import Gpu
 from kvplan.home import home
 from kvplan.planner import Note
+from kvplan.sources.whole import write_whole
 from kvplan.units import gib
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def save_card(found: Verification) -> list[str]:
     path = _path(gpu.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(data, indent=2) + "\n")
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}", "KVPLAN_HOME names another folder"
