@@ -6,7 +6,7 @@ from math import floor
 
 from kvplan.engine.vllm.launch import Launch
 from kvplan.engine.vllm.residue import Residue, start_loss
-from kvplan.planner import Budget, Note
+from kvplan.planner import Budget, KvFacts, Note
 from kvplan.units import gib
 
 
@@ -28,6 +28,22 @@ def start_reason(launch: Launch, budget: Budget) -> Note | None:
         f"{gib(free, 2)} of {gib(memory, 2)} are free at the start, less than the {gib(requested, 2)} of"
         f" --gpu-memory-utilization {share:g}",
         f"--gpu-memory-utilization {_cut(free / memory)} or less",
+    )
+
+
+def pool_warning(launch: Launch, kv: KvFacts) -> Note | None:
+    """Return the failure of a pool, given by hand, that is larger than the card: counted, printed, never allocated."""
+    memory = launch.memory_bytes
+    if memory is None or kv.num_blocks is None or kv.bytes_per_block is None:
+        return None
+    size = kv.num_blocks * kv.bytes_per_block
+    if size <= memory:
+        return None
+    flag = "--num-gpu-blocks-override" if launch.args.num_gpu_blocks_override is not None else "--kv-cache-memory-bytes"
+    return Note(
+        "pool_exceeds_card",
+        f"a pool of {gib(size, 2)} is more than the card's {gib(memory, 2)}: the engine would run out of memory",
+        f"a smaller {flag}",
     )
 
 

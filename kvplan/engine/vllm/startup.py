@@ -14,7 +14,7 @@ from kvplan.engine.vllm.layout import Layout, Refused, lay_out
 from kvplan.engine.vllm.pages import Kind, Scheduling
 from kvplan.engine.vllm.refusals import Asked, refusals
 from kvplan.engine.vllm.releases import Release
-from kvplan.engine.vllm.room import start_reason
+from kvplan.engine.vllm.room import pool_warning, start_reason
 from kvplan.engine.vllm.settings import Device, Settings, resolve
 from kvplan.engine.vllm.speculation import draft_layers
 from kvplan.engine.vllm.warnings import warnings_of
@@ -67,6 +67,8 @@ def plan_vllm(
     else:
         pool_reasons, kv = count_pool(pool, launch, budget)
         reasons += pool_reasons
+        if (beyond := pool_warning(launch, kv)) is not None:
+            warnings.append(beyond)
     if (found_first := start_reason(launch, budget)) is not None:
         reasons.append(found_first)
     known = gpu is not None or args.gpu_memory is not None or budget.kv_bytes is not None or kv.num_blocks is not None
