@@ -72,7 +72,7 @@ def roofline(plan: Plan, bandwidth: int | None = None) -> Roofline:
     `bandwidth` stands in for the card's. Raises UsageError where neither is known.
     """
     rate, basis = _bandwidth(plan, bandwidth)
-    used = _active(plan)
+    used = active_of(plan)
     read, context = _weights(plan, used), plan.kv.max_model_len
     held = read_of(plan.model.shape, _request(plan, context))
     steps = []
@@ -112,7 +112,8 @@ def _request(plan: Plan, tokens: int) -> Request:
     )
 
 
-def _active(plan: Plan) -> Active | None:
+def active_of(plan: Plan) -> Active | None:
+    """Return what computes one token, of all ranks; None where no rule knows the model's tensors."""
     settings = plan.engine_settings
     capability = plan.gpu.compute_capability if plan.gpu is not None else None
     ranks = Ranks(

@@ -53,6 +53,8 @@ def replay(words: Words) -> int:
         source = read_at_hand(source, Problems(words["strict"]))
     kept = Kept() if words["output"] == "json" else None
     result = _main(words, deployment, source, kept)
+    if result.outcome == "complete" and not result.summary.longest_request:
+        raise UsageError("there is no request to replay", "--rows FIRST:COUNT may lie beyond the trace's end")
     answers = _Answers(whole=False)
     if result.outcome != "interrupted":
         answers = _answer(words, ask, deployment, scenarios, promise, source)
@@ -73,7 +75,8 @@ def replay(words: Words) -> int:
     if not answers.whole:
         return _INTERRUPTED
     kept_promise = answers.fleet is None or answers.fleet.count is not None
-    return OK if result.outcome == "complete" and kept_promise else NO
+    served = result.outcome == "complete" and result.summary.finished > 0
+    return OK if served and kept_promise else NO
 
 
 def _answer(

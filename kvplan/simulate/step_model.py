@@ -15,7 +15,6 @@ from typing import Literal
 
 from kvplan.assets import PROFILES
 from kvplan.errors import UsageError
-from kvplan.model.spec import ModelSpec
 from kvplan.planner import Plan
 from kvplan.profile import load
 from kvplan.simulate.baselines import Swap
@@ -24,11 +23,6 @@ from kvplan.simulate.setup import window_of
 
 _PS = 10**12  # picoseconds in a second
 Basis = Literal["convention", "given", "modelled"]
-
-# How configs call the number of experts that compute a token
-_EXPERTS_PER_TOKEN = (
-    "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "experts_per_token", "top_k_experts",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +75,12 @@ def active_parameters(plan: Plan) -> int:
 
     Neither the embedding nor the output head: the one is looked up in, the other computes sampled tokens only.
     """
-    from kvplan.model.weights.inventory import parts_of  # noqa: PLC0415  # 20 ms that only a modelled clock pays
-    from kvplan.model.weights.tensors import Linear, Role  # noqa: PLC0415
+    from kvplan.roofline import active_of  # noqa: PLC0415  # 20 ms that only a modelled clock pays
 
-    model = plan.model
-    parts = parts_of(model)
-    if parts is None:  # no rule for its tensors: the bytes of a rank, at two bytes a parameter
+    used = active_of(plan)
+    if used is None:  # no rule for its tensors: the bytes of a rank, at two bytes a parameter
         return (plan.weights_per_rank or 0) * int(plan.engine_settings["tensor_parallel_size"]) // 2
-    chosen = experts_per_token(model) if model.num_experts else None
-    total = 0
-    for part in parts:
-        if not isinstance(part, Linear) or part.kind == "embedding" or part.role is Role.TOWER or part.layers is None:
-            continue
-        layers = max(1, len(part.layers))
-        experts = min(part.each, chosen) if part.role is Role.EXPERT and chosen else part.each
-        total += layers * experts * part.rows * part.columns
-    return max(1, total)
-
-
-def experts_per_token(model: ModelSpec) -> int | None:
-    """Return how many experts compute a token, None where the config does not say."""
-    for section in (model.config, model.config.get("text_config")):
-        if isinstance(section, dict):
-            found = [section[name] for name in _EXPERTS_PER_TOKEN if isinstance(section.get(name), int)]
-            if found:
-                return int(found[0])
-    return None
+    return max(1, used.parameters)
 
 
 def _kv_bytes(plan: Plan) -> tuple[int, int]:

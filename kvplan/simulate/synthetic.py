@@ -23,6 +23,7 @@ from kvplan.errors import UsageError, near
 from kvplan.simulate.request import Request, Span
 
 MAX_VALUE = 2.0**40
+MIN_RATE = 1e-6  # one request in eleven days; the clock counts nanoseconds
 _CALL = re.compile(r"([a-z]+)\(([^()]*)\)")
 _SECOND = 10**9
 
@@ -93,7 +94,7 @@ def parse_load(text: str) -> Load:
         output=_draw("output", words["output"]),
         question=_draw("question", words["question"]) if "question" in words else prompt,
         think=_draw("think", words["think"]) if "think" in words else Draw("constant", (10.0,)),
-        rate=_number("rate", words["rate"]) if "rate" in words else None,
+        rate=_rate(words["rate"]) if "rate" in words else None,
         prefix_tokens=prefix_tokens,
         prefix_share=prefix_share,
         prefixes=_count("prefixes", words.get("prefixes", "1")),
@@ -170,6 +171,13 @@ def _count(key: str, text: str) -> int:
     if value != int(value):
         raise UsageError(f"--synthetic {key}: {text[:30]!r} is no whole number")
     return int(value)
+
+
+def _rate(text: str) -> float:
+    rate = _number("rate", text)
+    if rate < MIN_RATE:
+        raise UsageError(f"--synthetic rate: {text[:30]!r} is below {MIN_RATE:g} requests a second")
+    return rate
 
 
 def _number(key: str, text: str) -> float:
