@@ -1,6 +1,18 @@
-"""`python -m kvplan`, which torchrun can start."""
+"""The entry of `kvplan` and of `python -m kvplan`; an interrupt ends quietly while it is imported, too."""
 
-from kvplan.cli import main
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    try:
+        from kvplan.cli import run  # noqa: PLC0415  # a tenth of a second in which Ctrl-C may come
+
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
 
 if __name__ == "__main__":
     main()

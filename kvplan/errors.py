@@ -80,6 +80,11 @@ class NoGpu(KvplanError):
     exit_code = NO_GPU
 
 
+def printable(text: str) -> str:
+    """Return a stranger's text escaped where it would steer a terminal or begin another line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def near(name: str, known: Iterable[str], *, limit: int = 3) -> str:
     """Return `did you mean …` for the closest known names, or an empty string."""
     from difflib import SequenceMatcher, get_close_matches  # noqa: PLC0415  # only a mistake needs it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from kvplan.manifests.files import LIMIT
 from kvplan.sources.checkpoint import Checkpoint
 from kvplan.sources.document import parse_object
 from kvplan.sources.lockfile import Lock, Traced
+from kvplan.units import binary
 
 MAX_BASE = 8 * LIMIT  # a check's JSON of 1,000 deployments has 6 MB
 
@@ -48,9 +50,12 @@ def base_totals(path: str, stdin: BinaryIO) -> dict[str, dict[str, Any] | None]:
     """Return the totals by deployment of a kvplan.lock or of the JSON of a check; raises UnreadableInput."""
     name = "stdin" if path == "-" else path[:200]
     try:
-        data = stdin.read(MAX_BASE + 1) if path == "-" else Path(path).read_bytes()
+        with nullcontext(stdin) if path == "-" else Path(path).open("rb") as file:
+            data = file.read(MAX_BASE + 1)
     except (OSError, ValueError) as error:
         raise UnreadableInput(f"cannot read {name}", "give a kvplan.lock, or the JSON of a check") from error
+    if len(data) > MAX_BASE:
+        raise UnreadableInput(f"{name} is larger than {binary(MAX_BASE)}", "give a kvplan.lock, or the JSON of a check")
     content = parse_object(data, name)
     found = content.get("deployments")
     if isinstance(found, dict):

@@ -1,18 +1,21 @@
 """The command line: parse, call, render, exit. Each command is a file here, imported only when it is asked for.
 
 stdout carries the answer, stderr the rest. Exit codes: 0 ok, 1 the answer is no, 2 usage or unreadable input, 3 the
-Hub could not be reached, 4 no usable GPU. A traceback shows only with KVPLAN_DEBUG=1.
+Hub could not be reached, 4 no usable GPU, 70 a mistake in kvplan, 130 interrupted, 141 the reader of a pipe went
+away. A traceback shows only with KVPLAN_DEBUG=1.
 """
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from kvplan.errors import KvplanError, near
+from kvplan.errors import USAGE, KvplanError, near, printable
 
 COMMANDS = {
     "size": "how many tokens and requests a model holds on a card, or why the engine would refuse",
@@ -29,6 +32,8 @@ COMMANDS = {
     "schema": "the JSON schema of an output",
 }
 _INTERRUPTED = 130
+_BROKEN_PIPE = 141
+_MISTAKE = 70
 # typer's own usage errors all descend from this class, which it does not export
 _CLICK_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -93,13 +98,13 @@ def root(
         sys.stdout.write(ctx.get_help() + "\n")
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
-
-
 def run(argv: list[str]) -> int:
     """Run the command line and return its exit code; every failure ends in one line on stderr."""
+    if sys.stdout is None:  # closed by the caller: there is nobody to answer
+        return USAGE
+    # a letter that the terminal's encoding lacks, or a file name that is no text, is escaped
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(argv, prog_name="kvplan", standalone_mode=False)
         sys.stdout.flush()
@@ -111,10 +116,31 @@ def run(argv: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         return _INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe went away: what it wanted, it has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit:  # typer's answer to a broken pipe
+        return _broken_pipe()
+    except BrokenPipeError:
+        return _broken_pipe()
+    except OSError as error:  # a full disk behind stdout, a current folder that is gone
+        from kvplan.sources.document import reason
+
+        _discard_stdout()
+        return _failed(f"the answer could not be given: {reason(error)}", "", USAGE, error)
+    except Exception as error:  # noqa: BLE001  # a mistake of ours: its code must not read as the answer "no"
+        hint = "it is a mistake in kvplan; KVPLAN_DEBUG=1 shows where"
+        return _failed(f"{type(error).__name__}: {str(error)[:200]}", hint, _MISTAKE, error)
     return code if isinstance(code, int) else 0
+
+
+def _broken_pipe() -> int:
+    """Return the code of a program that SIGPIPE ended: the reader went away, and no verdict was told."""
+    _discard_stdout()
+    return _BROKEN_PIPE
+
+
+def _discard_stdout() -> None:
+    """Keep the interpreter from writing at its end what could not be written before."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help_of(error: Exception) -> str:
@@ -126,12 +152,9 @@ def _help_of(error: Exception) -> str:
 def _failed(message: str, hint: str, code: int, error: Exception) -> int:
     if os.environ.get("KVPLAN_DEBUG") == "1":
         raise error
-    sys.stderr.write(f"error: {_printable(message)}\n")
-    if hint:
-        sys.stderr.write(f"hint: {_printable(hint)}\n")
+    with suppress(OSError, AttributeError):  # the code answers where stderr is closed
+        sys.stderr.write(f"error: {printable(message)}\n")
+        if hint:
+            sys.stderr.write(f"hint: {printable(hint)}\n")
+        sys.stderr.flush()
     return code
-
-
-def _printable(text: str) -> str:
-    """Keep what a stranger's file put into a message from moving the cursor or breaking the line."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

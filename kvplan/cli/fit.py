@@ -33,7 +33,7 @@ def command(
     engine: Annotated[str, typer.Option(help="Engines, separated by commas, each with @RELEASE or without.")] = "vllm",
     max_gpus: Annotated[int, typer.Option("--max-gpus", help="Most GPUs of one deployment.")] = 16,
     price: Annotated[_Text, _engine("--price", help="A YAML file of hourly prices: rank by cost.")] = None,
-    top: Annotated[int, typer.Option("--top", help="Cards to show.")] = 12,
+    top: Annotated[int, typer.Option("--top", min=1, help="Cards to show.")] = 12,
     plot: Annotated[_Text, _engine("--plot", help="Draw them too: FILE.html, FILE.svg or FILE.png.")] = None,
     revision: Annotated[_Text, _engine("--revision", help="Branch, tag or commit on the Hub.")] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.text,
@@ -76,12 +76,15 @@ def command(
     named = {card.name: (card, count) for card, count in map(parse_gpu, _values(gpu))}
     for card, _ in named.values():
         check_planned(card)
+    spec, dtypes = load_model(model, revision=revision), _values(kv_cache_dtype)
+    for name in _values([engine]):
+        _check_dtypes(spec, name, dtypes)
     found = fit(
-        load_model(model, revision=revision),
+        spec,
         Wish(concurrency, length),
         [card for card, _ in named.values()] or [card for card in gpus() if card.is_planned],
         engines=_values([engine]),
-        kv_cache_dtypes=_values(kv_cache_dtype) or None,
+        kv_cache_dtypes=dtypes or None,
         max_gpus=max_gpus,
         counts={name: count for name, (_, count) in named.items() if count is not None},
         prices=None if price is None else read_prices(price),
@@ -90,12 +93,12 @@ def command(
     if plot is not None:
         from kvplan.cli.look import look_at_fit
 
-        look_at_fit(found, max(1, top), plot)
+        look_at_fit(found, top, plot)
     if output is Format.json:
         write_json(fit_object(found))
     else:
         write = fit_markdown if output is Format.markdown else fit_text
-        write_lines(write(found, top=max(1, top)))
+        write_lines(write(found, top=top))
     return OK if found.found else NO
 
 
@@ -104,6 +107,16 @@ _FLAGS = frozenset({
     "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "dtype", "quantization", "enforce_eager",
     "enable_expert_parallel", "speculative_config",
 })  # fmt: skip
+
+
+def _check_dtypes(spec: Any, engine: str, names: list[str]) -> None:
+    """Refuse a KV dtype that the engine has no name for; one that no card takes is an answer, not a mistake."""
+    from kvplan.planner import plan
+
+    for name in names:
+        for note in plan(spec, engine=engine, kv_cache_dtype=name).reasons:
+            if note.code == "kv_cache_dtype_unknown":
+                raise UsageError(note.message, note.hint)
 
 
 def _values(given: list[str] | None) -> list[str]:

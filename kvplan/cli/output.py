@@ -8,11 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from kvplan.errors import printable
+
 _STYLES = {"fits:": "bold green", "refused:": "bold red", "next:": "cyan", "note:": "yellow"}
 
 
 def write_lines(lines: Sequence[str]) -> None:
     """Write lines; on a terminal the verdict, the next step and the notes are coloured (NO_COLOR turns that off)."""
+    lines = [printable(line) for line in lines]
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         sys.stdout.write("\n".join(lines) + "\n")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from kvplan.render.check_markdown import MARKER
@@ -79,7 +80,7 @@ def _cells(totals: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _size(value: Any) -> str:

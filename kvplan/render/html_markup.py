@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from html import escape
 
+from kvplan.errors import printable
+
 _VOID = frozenset({"meta", "br", "hr"})
 
 
 def text(value: str) -> str:
     """Return text as markup; what would steer a reader (controls, text that runs backwards) shows as its escape."""
-    return escape("".join(c if c.isprintable() else ascii(c)[1:-1] for c in value))
+    return escape(printable(value))
 
 
 def element(name: str, /, *children: str, **attributes: str | float | None) -> str:

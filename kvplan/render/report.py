@@ -6,6 +6,8 @@ import json
 from importlib import import_module
 from typing import Any
 
+from kvplan.errors import printable
+
 _FORMATS = {
     "json": ("kvplan.render.check_json", "report_object"),
     "markdown": ("kvplan.render.check_markdown", "check_markdown"),
@@ -32,8 +34,4 @@ def rendered(name: str, report: Any, *, quiet: bool = False, verbose: bool = Fal
 
 def _joined(lines: list[str]) -> str:
     """Join lines. What a manifest put into one may neither steer a terminal nor begin another line."""
-    return "".join(f"{line if line.isprintable() else _printable(line)}\n" for line in lines)
-
-
-def _printable(line: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    return "".join(f"{printable(line)}\n" for line in lines)
