@@ -115,7 +115,7 @@ def find_config(folder: Path) -> Path | None:
     root = git_root(folder)
     for parent in (folder, *folder.parents) if root is not None else (folder,):
         for name in FILES:
-            if (parent / name).is_file():
+            if (parent / name).exists():  # what is no file is refused by its reader, not passed over
                 return parent / name
         project = parent / "pyproject.toml"
         if project.is_file() and _tool_table(project) is not None:

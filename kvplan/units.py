@@ -16,6 +16,8 @@ GB = 10**9
 _UNITS = {
     "b": 1, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB, "kb": 10**3, "mb": 10**6, "gb": GB, "tb": 10**12,
 }  # fmt: skip
+_SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
+_HUMAN = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([kmgtKMGT]?)", re.ASCII)
 _SIZE = re.compile(r"\s*([0-9]{1,20})(?:\.([0-9]{1,12}))?\s*([A-Za-z]+)\s*", re.ASCII)
 
 
@@ -28,6 +30,16 @@ def parse_bytes(text: str, what: str = "a size") -> int:
     whole, part = found[1], found[2] or ""
     scale: int = 10 ** len(part)
     return (int(whole + part) * _UNITS[found[3].lower()] * 2 + scale) // (2 * scale)
+
+
+def human_integer(text: str) -> int | None:
+    """Read a number as the engines' flags do: 32k is 32,000, 32K is 32,768; None where it is no whole number."""
+    found = _HUMAN.fullmatch(text.strip())
+    if found is None:
+        return None
+    part = found[2] or ""
+    count, rest = divmod(int(found[1] + part) * _SUFFIXES.get(found[3], 1), 10 ** len(part))
+    return None if rest else count
 
 
 def quantity(value: float, digits: int) -> str:

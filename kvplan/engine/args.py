@@ -8,7 +8,6 @@ that this engine uses. A value of None means "not given": the engine's own defau
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from kvplan.engine.sglang.flags import NO_SGLANG_FLAGS, SglangFlags
 from kvplan.engine.tensorrt_llm.flags import NO_TENSORRT_LLM_FLAGS, TensorRtLlmFlags
 from kvplan.errors import UsageError, near
 from kvplan.record import dataclass
-from kvplan.units import parse_bytes
+from kvplan.units import human_integer, parse_bytes
 
 MAX_COUNT = 2**31
 MAX_BYTES = 2**50
@@ -189,26 +188,23 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-_SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-_HUMAN = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?([kmgKMG]?)", re.ASCII)
+def _human(value: Any) -> Any:
+    number = human_integer(value) if isinstance(value, str) else None
+    return value if number is None else number
 
 
 def _count(flag: str, value: Any) -> int:
-    """A count may be written as the engines read it: 32k is 32,000, 32K is 32,768."""
-    if isinstance(value, str) and (found := _HUMAN.fullmatch(value.strip())) is not None:
-        part = found[2] or ""
-        count, rest = divmod(int(found[1] + part) * _SUFFIXES.get(found[3], 1), 10 ** len(part))
-        value = value if rest else count
+    value = _human(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
         raise UsageError(f"{flag} takes a whole number from 1 up, not {_shown(value)}")
     return value
 
 
 def _size(flag: str, value: Any, *, counted: bool = False) -> int:
-    """A size is bytes as an integer (from Python) or text with a unit; `counted`: digits alone are bytes."""
+    """A size is bytes as an integer (from Python) or text with a unit; `counted`: as the engines write it, too."""
+    value = 0 if value == "0" else _human(value) if counted else value
     if isinstance(value, str):
-        digits_only = value.isascii() and value.isdigit() and len(value) <= 18
-        value = int(value) if digits_only and (counted or value == "0") else parse_bytes(value, flag)
+        value = parse_bytes(value, flag)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_BYTES:
         raise UsageError(f"{flag} takes a size such as '16 GiB', not {_shown(value)}")
     return value

@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from kvplan.assets import PROFILES
 from kvplan.manifests.tree import typed
 from kvplan.profile import load
+from kvplan.units import human_integer
 
 TABLES = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm"}
 SHARED_NAMES = {
@@ -23,8 +23,6 @@ SHARED_NAMES = {
     "ep_size": "expert_parallel_size", "dcp_size": "decode_context_parallel_size",
 }  # fmt: skip
 MODEL_NAMES = frozenset({"model", "model_path", "model_id"})
-_SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_HUMAN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kmgtKMGT]?)", re.ASCII)
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
 _BOOLEANS = {
     "true": True, "yes": True, "on": True, "y": True, "1": True,
@@ -113,14 +111,8 @@ def value_of(text: str, kind: str) -> Any:
 
 
 def _human(text: str) -> Any:
-    """Read `32k` as 32,000 and `32K` as 32,768; `auto` and -1 stay."""
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    found = _HUMAN.fullmatch(text)
-    if found is None:
-        return text
-    exact = Fraction(found[1]) * _SUFFIXES.get(found[2], 1)
-    return int(exact) if exact.denominator == 1 else text
+    number = int(text) if _INTEGER.fullmatch(text) else human_integer(text)
+    return text if number is None else number
 
 
 def _number(text: str) -> Any:

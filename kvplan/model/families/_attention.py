@@ -53,7 +53,7 @@ def grouped_query(config: Fields, *, own_head_dim: bool = True) -> GroupedQuery:
     `own_head_dim` false: the model's class divides the hidden size by the heads whatever head_dim says.
     """
     heads = config.integer("num_attention_heads")
-    kv_heads = config.maybe_integer("num_key_value_heads", low=0) or heads
+    kv_heads = config.maybe_integer("num_key_value_heads") or heads
     given = config.maybe_integer("head_dim", "attention_head_dim", low=0) if own_head_dim else None
     return geometry(config, heads, kv_heads, given or divided_hidden(config, heads))
 
