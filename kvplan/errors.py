@@ -2,6 +2,7 @@
 
     KvplanError                     2
     ├── UsageError                  2   a flag or an argument that cannot be read
+    │   └── RefusedValue            2   a flag's value that the engine itself would not take
     ├── UnreadableInput             2   a file that is missing, too large or not what it claims to be
     ├── InvalidConfig               2   a config.json that contradicts itself or lacks a field
     ├── UnknownModel                2   no such built-in id, folder, repository or revision
@@ -36,6 +37,14 @@ class KvplanError(Exception):
 
 class UsageError(KvplanError):
     """A flag or an argument that cannot be read."""
+
+
+class RefusedValue(UsageError):
+    """A flag's value that the engine itself would not take; `flag` is the flag as it is written."""
+
+    def __init__(self, flag: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.flag = flag
 
 
 class UnreadableInput(KvplanError):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kvplan.errors import RefusedValue
 from kvplan.hardware import Gpu
 from kvplan.manifests.deployment import Deployment
 from kvplan.model.spec import ModelSpec
@@ -24,10 +25,10 @@ class Promise:
 class Case:
     """A deployment, the card, the GPUs of one pod, the plan, and what the lock says of it.
 
-    Without a plan, `unplanned` says why: `engine`, `model`, or in words. `guessed` lists what was assumed on the way to
-    the plan (a release, a card that a name is one of several for); `promised` is the plan at the promised length.
-    `promise`, `locked` and `lock_version` are None where nothing is promised or locked; `release` is the engine's, as
-    the image or the settings state it.
+    Without a plan, `unplanned` says why: `engine`, `model`, or in words; `refused` is a flag's value that the engine
+    would not take. `guessed` lists what was assumed on the way to the plan (a release, a card that a name is one of
+    several for); `promised` is the plan at the promised length. `promise`, `locked` and `lock_version` are None where
+    nothing is promised or locked; `release` is the engine's, as the image or the settings state it.
     """
 
     deployment: Deployment
@@ -43,6 +44,7 @@ class Case:
     lock_version: str | None = None
     release: str | None = None
     reachable: bool = True
+    refused: RefusedValue | None = None
 
     @property
     def totals(self) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from kvplan.config import Config, DeploymentSetting
 from kvplan.engine.args import EngineArgs, engine_args
 from kvplan.engine.names import ENGINES, NAMES
 from kvplan.engine.registry import Planner, find_engine
-from kvplan.errors import HubUnreachable, InvalidConfig, KvplanError, UnknownEngine
+from kvplan.errors import HubUnreachable, InvalidConfig, KvplanError, RefusedValue, UnknownEngine
 from kvplan.hardware import Gpu, find_gpu
 from kvplan.manifests.deployment import Deployment
 from kvplan.model.quantization import missing_quantization
@@ -34,7 +34,10 @@ class Unplanned(KvplanError):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What came of planning: a plan, or why there is none. `reachable` is False where the Hub could not be asked."""
+    """What came of planning: a plan, or why there is none.
+
+    `reachable` is False where the Hub could not be asked; `refused` is a flag's value that the engine would not take.
+    """
 
     gpu: Gpu | None
     spec: ModelSpec | None = None
@@ -43,6 +46,7 @@ class Planned:
     promised: Plan | None = None
     guessed: tuple[str, ...] = ()
     reachable: bool = True
+    refused: RefusedValue | None = None
 
 
 def plan_deployment(found: Deployment, setting: DeploymentSetting, config: Config, models: Models) -> Planned:
@@ -56,8 +60,14 @@ def plan_deployment(found: Deployment, setting: DeploymentSetting, config: Confi
     except NotLocked:
         raise
     except KvplanError as error:
-        reachable = not isinstance(error, HubUnreachable)
-        return Planned(gpu, spec, unplanned=error.message, guessed=guessed, reachable=reachable)
+        return Planned(
+            gpu,
+            spec,
+            unplanned=error.message,
+            guessed=guessed,
+            reachable=not isinstance(error, HubUnreachable),
+            refused=error if isinstance(error, RefusedValue) else None,
+        )
     assumed = {ASSUMED[note.code] for note in plan.warnings if note.code in ASSUMED}
     if stated_release(found, setting) is None:
         assumed.add("release")

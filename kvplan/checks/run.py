@@ -128,4 +128,5 @@ def _case(found: Deployment, setting: DeploymentSetting, planned: Planned, lock:
         lock_version=lock.kvplan if lock is not None else None,
         release=stated_release(found, setting),
         reachable=planned.reachable,
+        refused=planned.refused,
     )

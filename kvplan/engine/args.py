@@ -8,6 +8,7 @@ that this engine uses. A value of None means "not given": the engine's own defau
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from typing import Any, Literal
 from kvplan.engine.names import NAMES, SWITCHES, elsewhere, field_of
 from kvplan.engine.sglang.flags import NO_SGLANG_FLAGS, SglangFlags
 from kvplan.engine.tensorrt_llm.flags import NO_TENSORRT_LLM_FLAGS, TensorRtLlmFlags
-from kvplan.errors import UsageError, near
+from kvplan.errors import RefusedValue, UsageError, near
 from kvplan.record import dataclass
 from kvplan.units import human_integer, parse_bytes
 
@@ -100,8 +101,14 @@ _SIZES = frozenset({
 })  # fmt: skip
 _DTYPES = {"half": "float16", "float": "float32"}
 _MODEL_DTYPES = ("auto", "bfloat16", "float16", "float32")
-_MAX_WORLD = 4096
+MAX_WORLD = 4096
 _MAX_RATIO = 1000.0
+_NO_NUMBER = -1.0
+_ONE_OR_MORE = frozenset({
+    "--tensor-parallel-size", "--pipeline-parallel-size", "--max-num-seqs", "--max-num-batched-tokens", "--tp-size",
+    "--pp-size",
+})  # fmt: skip
+_MISSPELT = r"[-+.]?[0-9][0-9.,_]*[a-z%]{0,3}"
 _MAX_WINDOWS = 2048
 
 
@@ -128,8 +135,8 @@ def engine_args(given: Mapping[str, Any], engine: str = "vllm") -> EngineArgs:
     args = EngineArgs(**shared, sglang=sglang, tensorrt_llm=tensorrt_llm)
     if args.sglang.enable_dp_attention:
         args = _with_attention_dp(args)
-    if args.world_size > _MAX_WORLD:
-        raise UsageError(f"{args.world_size:,} GPUs are more than kvplan plans for ({_MAX_WORLD:,})")
+    if args.world_size > MAX_WORLD:
+        raise UsageError(f"{args.world_size:,} GPUs are more than kvplan plans for ({MAX_WORLD:,})")
     return args
 
 
@@ -167,7 +174,9 @@ def _checked(target: str, name: str, value: Any) -> Any:
     if field == "dtype":
         value = _DTYPES.get(value, value)
         if value not in _MODEL_DTYPES:
-            raise UsageError(f"--dtype {value!r} is unknown", f"one of {', '.join(_MODEL_DTYPES)}")
+            hint = f"one of {', '.join(_MODEL_DTYPES)}"
+            told = f"--dtype {value!r} is unknown"
+            raise RefusedValue(flag, told, hint) if value.islower() else UsageError(told, hint)
     if field == "usage" and value not in ("server", "offline"):
         raise UsageError(f"--usage {value!r} is unknown", "server or offline")
     return value
@@ -196,8 +205,16 @@ def _human(value: Any) -> Any:
 def _count(flag: str, value: Any) -> int:
     value = _human(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
-        raise UsageError(f"{flag} takes a whole number from 1 up, not {_shown(value)}")
+        told = f"{flag} takes a whole number from 1 up, not {_shown(value)}"
+        # as a number it is out of kvplan's range or of the engine's: of these the engines themselves want one or more
+        sure = flag in _ONE_OR_MORE and isinstance(value, int) and value < 1
+        raise RefusedValue(flag, told) if sure or _misspelt(value) else UsageError(told)
     return value
+
+
+def _misspelt(value: Any) -> bool:
+    """Whether a text is a number gone wrong, which no engine reads; a placeholder of somebody's template is none."""
+    return isinstance(value, float) or (isinstance(value, str) and re.fullmatch(_MISSPELT, value.strip()) is not None)
 
 
 def _size(flag: str, value: Any, *, counted: bool = False) -> int:
@@ -217,7 +234,8 @@ def _bytes(flag: str, value: Any) -> int:
 def _share(flag: str, value: Any) -> float:
     number = _number(value)
     if not 0 < number <= 1:
-        raise UsageError(f"{flag} takes a share of the memory above 0 and up to 1, not {_shown(value)}")
+        told = f"{flag} takes a share of the memory above 0 and up to 1, not {_shown(value)}"
+        raise UsageError(told) if number == _NO_NUMBER and not _misspelt(value) else RefusedValue(flag, told)
     return number
 
 
@@ -231,9 +249,9 @@ def _ratio(flag: str, value: Any) -> float:
 def _number(value: Any) -> float:
     """Return a number, -1 for what is none."""
     try:
-        return -1.0 if isinstance(value, bool) else float(value)
+        return _NO_NUMBER if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
-        return -1.0
+        return _NO_NUMBER
 
 
 def _windows(flag: str, value: Any) -> tuple[int, ...]:

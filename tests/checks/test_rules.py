@@ -151,3 +151,29 @@ def test_the_cheapest_fix_of_a_promise(folder):
     ):
         (folder / "m.yaml").write_text(pod(f"--max-model-len=16384, {flags}"))
         assert [finding.fix for finding in checked("m.yaml").findings] == [fix]
+
+
+@pytest.mark.parametrize(
+    ("flags", "refused"),
+    [
+        ("--gpu-memory-utilization=1.5", True),
+        ("--gpu-memory-utilization=nan", True),
+        ("--gpu-memory-utilization=90%", True),
+        ("--max-model-len=32kb", True),
+        ("--tensor-parallel-size=0", True),
+        ("--max-num-seqs=-1", True),
+        ("--dtype=int3", True),
+        ("--max-model-len=32k", False),
+        ("--gpu-memory-utilization=1", False),
+        # what somebody's template fills in later, and what is too large for kvplan alone
+        ("--gpu-memory-utilization=UTIL", False),
+        ("--max-model-len=<LENGTH>", False),
+        ("--dtype=__DTYPE__", False),
+        ("--tensor-parallel-size=1000000000", False),
+    ],
+)
+def test_a_value_that_the_engine_would_not_take(folder, flags, refused):
+    (folder / "pod.yaml").write_text(pod(f"{flags}, --max-num-batched-tokens=2048"))
+    found = [finding for finding in checked("pod.yaml").findings if finding.rule == "KVP002"]
+    assert [flags.split("=")[0] in finding.message for finding in found] == [True] * refused
+    assert all(finding.place.line and finding.fix for finding in found)

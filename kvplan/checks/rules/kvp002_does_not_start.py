@@ -25,14 +25,22 @@ def rule(case: Case) -> Iterator[Hit]:
     """The engine refuses to start.
 
     One finding for each reason that the engine itself would print and exit with: an architecture that the release does
-    not serve, a quantization method or a block size that it does not have, caches that it cannot group. The refusals
-    that have a rule of their own (KVP003 to KVP006, KVP009) are not repeated here.
+    not serve, a quantization method or a block size that it does not have, caches that it cannot group, and for a value
+    that its flag does not take, such as a share of the memory above 1. The refusals that have a rule of their own
+    (KVP003 to KVP006, KVP009) are not repeated here.
 
     Bad: a model whose architecture the stated release dropped.
     Good: the same model with a release that serves it.
     Fix: the hint that stands beside the reason.
     """
     found = case.deployment
+    if case.refused is not None:
+        argument = found.arguments.get(case.refused.flag[2:].replace("-", "_"))
+        yield Hit(
+            argument.place if argument is not None else found.place,
+            case.refused.message,
+            case.refused.hint or f"another {case.refused.flag}, or none",
+        )
     for note in others(case):
         written = next((name for name in _ARGUMENTS.get(note.code, ()) if name in found.arguments), None)
         place = found.arguments[written].place if written is not None else found.place

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Severity
 from kvplan.checks.registry import Hit, check
+from kvplan.engine.args import MAX_WORLD
 from kvplan.model.spec import Full, Latent
 
 _DP_ATTENTION = ("enable_dp_attention", "enable_attention_dp", "attn_dp_size")
@@ -26,7 +27,12 @@ def rule(case: Case) -> Iterator[Hit]:
     """
     found, spec = case.deployment, case.spec
     tp = found.value("tensor_parallel_size", 1)
-    if spec is None or not isinstance(tp, int) or tp < 2 or any(name in found.arguments for name in _DP_ATTENTION):
+    if (
+        spec is None
+        or not isinstance(tp, int)
+        or not 2 <= tp <= MAX_WORLD
+        or any(name in found.arguments for name in _DP_ATTENTION)
+    ):
         return
     place = found.place_of("tensor_parallel_size")
     caches = list(spec.shape.caches())
