@@ -14,6 +14,7 @@ class Format(StrEnum):
     text = "text"
     json = "json"
     markdown = "markdown"
+    html = "html"
 
 
 _Text = str | None
@@ -90,13 +91,13 @@ def command(
         prices=None if price is None else read_prices(price),
         **flags,
     )
-    if plot is not None:
+    if plot is not None or output is Format.html:
         from kvplan.cli.look import look_at_fit
 
-        look_at_fit(found, top, plot)
+        look_at_fit(found, top, plot=plot, page=output is Format.html)
     if output is Format.json:
         write_json(fit_object(found))
-    else:
+    elif output is not Format.html:
         write = fit_markdown if output is Format.markdown else fit_text
         write_lines(write(found, top=top))
     return OK if found.found else NO

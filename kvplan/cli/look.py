@@ -29,28 +29,32 @@ def look_at(
 ) -> None:
     """Draw plans, each made as `asked`, into the file `plot` and as a page on stdout; `local` as in `plan`."""
     look = pictured(plans, _again(spec, asked, plans, local=local), explain(plans[0]) if len(plans) == 1 else ())
-    if plot is not None:
-        write_picture(look, Path(plot))
-    if page:
-        from kvplan.render.html import html_page
-
-        sys.stdout.write(html_page(look))
+    _draw(look, plot, page=page)
 
 
-def look_at_fit(found: Fit, top: int, plot: str) -> None:
-    """Draw the cards that hold a load, best first, or where none does those that came nearest."""
+def look_at_fit(found: Fit, top: int, *, plot: str | None, page: bool) -> None:
+    """Draw the cards that hold a load, best first, or where none does those that came nearest; as `look_at` does."""
     answers = [(answer.engine, answer.best) for answer in found.found]
     options = answers or [(answer.engine, answer.closest) for answer in found.failed]
     shown = [(engine, option) for engine, option in options if option is not None][:top]
     if not shown:
-        raise UsageError("no card would start this model, so there is nothing to draw", "leave --plot out")
+        raise UsageError("no card would start this model, so there is nothing to draw", "--format text says why")
     asked = [(engine, flags_for(engine.partition("@")[0], option.flags, ("vllm",))[0]) for engine, option in shown]
     plans = [option.plan for _, option in shown]
     wish = f"{found.wish.concurrency:,} requests of {found.wish.context:,} tokens"
     cards = len({answer.gpu.name for answer in found.found})
     told = f"{cards} cards hold {wish}" if cards else f"no card holds {wish}; the nearest are shown"
     look = pictured(plans, _again(found.model, asked, plans, local=False))
-    write_picture(replace(look, fits=bool(found.found), verdict=(told,)), Path(plot))
+    _draw(replace(look, fits=bool(found.found), verdict=(told,)), plot, page=page)
+
+
+def _draw(look: Picture, plot: str | None, *, page: bool) -> None:
+    if plot is not None:
+        write_picture(look, Path(plot))
+    if page:
+        from kvplan.render.html import html_page
+
+        sys.stdout.write(html_page(look))
 
 
 def _again(

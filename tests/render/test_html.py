@@ -20,6 +20,7 @@ MODEL = "meta-llama/Llama-3.1-8B"
 ONE = ["size", MODEL, "--gpu", "h100-sxm", "--max-model-len", "8192"]
 MANY = ["size", MODEL, "--gpu", "l4,h100-sxm,mi300x", "--kv-cache-dtype", "auto,fp8", "--max-model-len", "16384"]
 ENGINES = ["size", MODEL, "--engine", "vllm,sglang", "--gpu", "h200-sxm", "-tp", "2", "--max-model-len", "20000"]
+FIT = ["fit", MODEL, "--concurrency", "16", "--context", "32k", "--gpu", "l4,h100-sxm,mi300x", "--top", "3"]
 REFUSED = ["size", "meta-llama/Llama-3.1-70B", "--gpu", "h100-sxm"]
 _VOID = {"meta", "br", "hr"}
 
@@ -69,7 +70,7 @@ def printed(capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [ONE, MANY, ENGINES, REFUSED, ["size", MODEL], ["size", "state-spaces/mamba-130m-hf", "--gpu", "l4"]]
+    "words", [ONE, MANY, ENGINES, REFUSED, FIT, ["size", MODEL], ["size", "state-spaces/mamba-130m-hf", "--gpu", "l4"]]
 )
 def test_nothing_is_fetched_and_nothing_runs(printed, words):
     page = printed(words, "--format", "html")
@@ -121,6 +122,13 @@ def test_several_cards_are_side_by_side(printed):
     assert len(set(labels)) == len(plans) == 6
     assert len({attrs["data-curve"] for attrs in tree.all("g", "data-curve")}) == 6
     assert all(f"{plan['kv']['tokens']:,}" in page for plan in plans if plan["verdict"] == "fits")
+
+
+def test_the_cards_of_a_fit_are_side_by_side(printed):
+    answers = json.loads(printed(FIT, "--format", "json"))["found"]
+    page = printed(FIT, "--format", "html")
+    assert len(Tree(page).all("g", "data-bar")) == len(answers) == 3
+    assert "hold 16 requests of 32,000 tokens" in page
 
 
 def test_each_figure_has_a_title_and_a_description(printed):
