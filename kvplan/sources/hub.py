@@ -15,7 +15,8 @@ from typing import Any
 from kvplan.errors import UnknownModel, UnreadableInput, UsageError
 from kvplan.sources.checkpoint import Checkpoint
 from kvplan.sources.document import check_size, lacks_config, read_object, shown, tokenizer_limit
-from kvplan.sources.patience import Patience, guarded, quiet
+from kvplan.sources.guard import guarded
+from kvplan.sources.patience import Patience, quiet
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REVISION = re.compile(r"(?!.*\.\.)[\w.+/-]{1,250}", re.ASCII)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,11 +10,9 @@ from dataclasses import field
 from threading import Thread
 from typing import Any, TypeVar
 
-from kvplan.errors import HubUnreachable
 from kvplan.record import dataclass
 
 ATTEMPTS = 3
-_ETAG = re.compile(r'(?:W/)?"?[0-9A-Za-z_-][0-9A-Za-z._=+-]{0,127}"?', re.ASCII)
 LONGEST_WAIT = 5.0  # seconds between two attempts, whatever a Retry-After asks for
 _Answer = TypeVar("_Answer")
 
@@ -87,33 +84,6 @@ def quiet() -> Iterator[None]:
         logger.setLevel(level)
         if bars:
             enable_progress_bars()
-
-
-@contextmanager
-def guarded() -> Iterator[None]:
-    """Refuse every answer about a file whose ETag is no plain name.
-
-    The library makes it the name of a file in its cache: with `../` in it, a server could write over any file.
-    """
-    from huggingface_hub import get_session  # noqa: PLC0415
-
-    hooks = get_session().event_hooks["response"]
-    hooks.append(_plain_etag)
-    try:
-        yield
-    finally:
-        hooks.remove(_plain_etag)
-
-
-def _plain_etag(response: Any) -> None:
-    if response.request.method != "HEAD":  # where the library takes the name from
-        return
-    for header in ("ETag", "X-Linked-Etag"):
-        value = response.headers.get(header)
-        if value is not None and not _ETAG.fullmatch(value):
-            raise HubUnreachable(
-                "an answer for the Hub is not to be trusted: its ETag is no plain name", "check HF_ENDPOINT and proxies"
-            )
 
 
 def _wait(error: Exception, number: int) -> float:

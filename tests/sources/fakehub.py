@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
@@ -18,9 +20,11 @@ GOOD, NO_ACCESS, REVOKED = "hf_goodgoodgood", "hf_noaccessnoaccess", "hf_revoked
 
 KINDS = [
     "403-always", "429-always", "451-always", "500-always", "503-always", "503-once", "circle", "climbing",
-    "climbing-link", "huge", "mended", "moved", "no-etag", "reset", "sidecar-503", "silent", "truncated",
+    "climbing-link", "flood", "flood-coded", "huge", "mended", "moved", "no-etag", "reset",
+    "sidecar-503", "silent", "truncated",
 ]  # fmt: skip
 _BODY = json.dumps(CONFIG).encode()
+_FLOOD = bytes(1 << 20)
 FILES: dict[str, dict[str, bytes]] = {
     "org/plain": {"config.json": _BODY},
     "org/quantized": {
@@ -60,7 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self, status: int, body: bytes = b"", *, length: int | None = None, **headers: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Length", str(len(body) if length is None else length))
+        if length is None or length >= 0:
+            self.send_header("Content-Length", str(len(body) if length is None else length))
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
@@ -136,6 +141,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self.answer(200, _BODY, ETag='"../../../../climbed"', X_Repo_Commit=COMMIT)
             case "climbing-link":
                 self.answer(200, _BODY, ETag='"a"', X_Linked_Etag='"../../../../climbed"', X_Repo_Commit=COMMIT)
+            case "flood" | "flood-coded" if self.command == "GET":  # no length, and no end
+                coded = {"Content_Encoding": "gzip"} if kind == "flood-coded" else {}
+                gzip = zlib.compressobj(wbits=31)
+                self.close_connection = True
+                self.answer(200, length=-1, ETag='"flood"', X_Repo_Commit=COMMIT, **coded)
+                with contextlib.suppress(OSError):
+                    while True:
+                        self.wfile.write(gzip.compress(os.urandom(1 << 18)) if coded else _FLOOD)
             case "circle":
                 self.answer(302, Location=self.path)
             case "moved":

@@ -89,6 +89,8 @@ REFUSALS = [
     Refusal("anonymous", "fault/no-etag", 3, "HubUnreachable", "without a commit or an ETag"),
     Refusal("anonymous", "fault/climbing", 3, "HubUnreachable", "its ETag is no plain name"),
     Refusal("anonymous", "fault/climbing-link", 3, "HubUnreachable", "its ETag is no plain name"),
+    Refusal("anonymous", "fault/flood", 2, "UnreadableInput", "is larger than 64 MiB"),
+    Refusal("anonymous", "fault/flood-coded", 2, "UnreadableInput", "is larger than 2 MiB"),
     Refusal("cut", "fault/truncated", 2, "UnreadableInput", "config.json of fault/truncated stops short"),
     Refusal("anonymous", "fault/huge", 2, "UnreadableInput", "is larger than 32 MiB"),
     Refusal("anonymous", "org/html", 2, "UnreadableInput", "config.json of org/html is a web page, not JSON"),
