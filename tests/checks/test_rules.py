@@ -11,7 +11,7 @@ import pytest
 from checks.checking import kvplan, pod
 
 from kvplan.checks import rules as package
-from kvplan.checks.finding import Report
+from kvplan.checks.finding import Report, Severity
 from kvplan.checks.registry import find_rule, rules
 from kvplan.checks.run import Settings, report, run
 from kvplan.errors import UsageError
@@ -177,3 +177,19 @@ def test_a_value_that_the_engine_would_not_take(folder, flags, refused):
     found = [finding for finding in checked("pod.yaml").findings if finding.rule == "KVP002"]
     assert [flags.split("=")[0] in finding.message for finding in found] == [True] * refused
     assert all(finding.place.line and finding.fix for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("image", "flag", "severities"),
+    [
+        ("vllm/vllm-openai:v0.11.0", "--gpu-memory-utilisation=0.9", [Severity.WARNING]),
+        ("vllm/vllm-openai:v0.11.0", "--max-num-sesq=8", [Severity.WARNING]),
+        ("vllm/vllm-openai:latest", "--served-model-names=a", [Severity.WARNING]),
+        ("vllm/vllm-openai:v0.11.0", "--swap-space=16", []),
+        ("vllm/vllm-openai:v0.11.0", "--max-num-seqs=8", []),
+        ("vllm/vllm-openai:v0.33.0", "--gpu-memory-utilisation=0.9", [Severity.ERROR]),
+    ],
+)
+def test_a_misspelt_flag_is_named_for_any_release(folder, image, flag, severities):
+    (folder / "pod.yaml").write_text(pod(flag).replace("vllm/vllm-openai:v0.33.0", image))
+    assert [f.severity for f in checked("pod.yaml").findings if f.rule == "KVP011"] == severities
