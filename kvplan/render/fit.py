@@ -21,7 +21,7 @@ _OTHERS = 4  # other splits of the best card's GPUs that are told
 def fit_text(fit: Fit, *, top: int) -> list[str]:
     """Return the lines of an answer with its `top` cards."""
     head = two_ends(f"{short_name(fit.model)}   {describe(fit.model)}", _engines(fit))
-    return [head, "", *_table(fit, top, table), *(f"  {line}".rstrip() for line in _told(fit, top))]
+    return [*head, "", *_table(fit, top, table), *(f"  {line}".rstrip() for line in _told(fit, top))]
 
 
 def fit_markdown(fit: Fit, *, top: int) -> list[str]:

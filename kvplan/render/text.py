@@ -17,7 +17,7 @@ _MAX_NOTES = 6
 
 def plan_text(plan: Plan) -> list[str]:
     """Return the lines of one plan."""
-    lines = [two_ends(f"{short_name(plan.model)}   {describe(plan.model)}", where(plan)), ""]
+    lines = [*two_ends(f"{short_name(plan.model)}   {describe(plan.model)}", where(plan)), ""]
     if plan.budget.requested_bytes is not None:
         lines += [*_ledger(plan), ""]
     told = [*_cache(plan), *_verdict(plan), *_notes(plan.warnings)]
@@ -42,10 +42,10 @@ def short_name(model: ModelSpec) -> str:
     return model.id.rstrip("/").removesuffix("/config.json").rpartition("/")[2] or model.id
 
 
-def two_ends(left: str, right: str) -> str:
-    """Set two texts at the two ends of a line, or under each other where they do not fit."""
+def two_ends(left: str, right: str) -> list[str]:
+    """Set two texts at the two ends of a line, or on two lines where they do not fit."""
     gap = _WIDTH - len(left) - len(right)
-    return f"{left}{' ' * gap}{right}" if gap >= 3 else f"{left}\n{right.rjust(_WIDTH)}"
+    return [f"{left}{' ' * gap}{right}"] if gap >= 3 else [left, right.rjust(_WIDTH)]
 
 
 def _ledger(plan: Plan) -> list[str]:

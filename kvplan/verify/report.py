@@ -21,7 +21,7 @@ def verify_text(found: Verification) -> list[str]:
     model = found.plan.model
     rehearsal = found.facts.rehearsal
     card = f"rehearsal on {found.facts.software}, planned for" if rehearsal else f"{found.facts.name}, planned as"
-    lines = [two_ends(f"{short_name(model)}   {describe(model)}", f"{card} {where(found.plan)}"), ""]
+    lines = [*two_ends(f"{short_name(model)}   {describe(model)}", f"{card} {where(found.plan)}"), ""]
     lines += _table(result)
     lines += ["", *(f"  {line}" for line in [*_figures(result, rehearsal=rehearsal), *_group(found)])]
     lines += [f"  note: {note}" for note in _notes(found, result)]

@@ -6,8 +6,12 @@ import json
 
 import pytest
 
+import kvplan
 from kvplan.cli import run
+from kvplan.render.explain import explain
+from kvplan.render.text import plan_text
 from kvplan.schemas import SCHEMAS
+from kvplan.sources.builtin import builtin_ids
 
 MODEL = "meta-llama/Llama-3.1-8B"
 GIVEN = [
@@ -184,3 +188,12 @@ def test_a_quantised_name_without_a_section_is_not_guessed(tmp_path, capsys):
     assert code == 2
     assert "hf_quant_config.json" in err
     assert call(capsys, "size", str(path), "--gpu", "h100-sxm", "--kv-cache-dtype", "fp8")[0] == 0
+
+
+def test_no_line_of_a_plan_holds_a_control_character():
+    for name in builtin_ids():
+        try:
+            made = kvplan.plan(name, gpu="h100-sxm")
+        except kvplan.KvplanError:
+            continue
+        assert all(line.isprintable() for line in [*plan_text(made), *explain(made)]), name
