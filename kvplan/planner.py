@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -113,9 +114,20 @@ class Plan:
         return plan_object(self)
 
 
-def load_model(model: str | os.PathLike[str], *, revision: str | None = None) -> ModelSpec:
-    """Read a model: a Hub or built-in id, a folder or a config.json; raises a KvplanError."""
-    return with_stored(read_model(load(model, revision=revision)))
+def load_model(
+    model: str | os.PathLike[str], *, revision: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> ModelSpec:
+    """Read a model: a Hub or built-in id, a folder or a config.json; raises a KvplanError.
+
+    `overrides` are fields of config.json to change before it is read, as `--hf-overrides` does.
+    """
+    checkpoint = load(model, revision=revision)
+    if overrides:
+        from kvplan.model.overrides import overridden  # noqa: PLC0415  # few deployments change a config
+
+        # its files' headers would tell of the model as it is stored
+        return read_model(replace(checkpoint, config=overridden(checkpoint.config, overrides)))
+    return with_stored(read_model(checkpoint))
 
 
 def plan(
@@ -137,7 +149,8 @@ def plan(
     """
     planner = find_engine(engine, local=local)
     checked = engine_args(args, engine.partition("@")[0])
-    spec = model if isinstance(model, ModelSpec) else load_model(model, revision=revision)
+    # a spec is taken as it was read, with the overrides if there were any
+    spec = model if isinstance(model, ModelSpec) else load_model(model, revision=revision, overrides=checked.overrides)
     check_quantization(spec, checked)
     card, count, told = _cards(gpu, checked)
     if local and card is not None and holds("cards"):

@@ -5,12 +5,16 @@ Never from a path that a manifest names: `/models/x` is a folder of a container,
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kvplan.errors import HubUnreachable, KvplanError, UnknownModel, UsageError
+from kvplan.model.overrides import overridden
 from kvplan.model.read import read_model
 from kvplan.model.spec import ModelSpec
 from kvplan.sources.builtin import builtin
@@ -33,20 +37,26 @@ class Models:
         self.locked = locked
         self.folder = folder
         self.checkpoints: dict[str, Checkpoint] = {}
-        self._specs: dict[str, ModelSpec | KvplanError] = {}
+        self._specs: dict[tuple[str, str], ModelSpec | KvplanError] = {}
         self._unreachable: HubUnreachable | None = None
 
-    def spec(self, reference: str) -> ModelSpec:
-        """Return the model of a reference, `owner/name` or `owner/name@revision`; raises a KvplanError."""
-        if reference not in self._specs:
+    def spec(self, reference: str, overrides: Mapping[str, Any] | None = None) -> ModelSpec:
+        """Return the model of a reference, `owner/name` or `owner/name@revision`; raises a KvplanError.
+
+        `overrides` are fields of its config.json to change before it is read.
+        """
+        key = (reference, json.dumps(overrides or {}, sort_keys=True, default=str))
+        if key not in self._specs:
             try:
-                checkpoint = self._checkpoint(reference)
-                traced = replace(checkpoint, config=Traced(checkpoint.config))
-                self.checkpoints[reference] = traced
-                self._specs[reference] = read_model(traced)
+                if reference not in self.checkpoints:
+                    checkpoint = self._checkpoint(reference)
+                    self.checkpoints[reference] = replace(checkpoint, config=Traced(checkpoint.config))
+                traced = self.checkpoints[reference]
+                config = overridden(traced.config, overrides) if overrides else traced.config
+                self._specs[key] = read_model(replace(traced, config=config))
             except KvplanError as error:
-                self._specs[reference] = error
-        found = self._specs[reference]
+                self._specs[key] = error
+        found = self._specs[key]
         if isinstance(found, KvplanError):
             raise found
         return found

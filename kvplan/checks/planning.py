@@ -25,7 +25,7 @@ _NESTED = {"kv_cache_config": {"dtype": "kv_cache_dtype", "free_gpu_memory_fract
                                "tokens_per_block": "tokens_per_block", "max_tokens": "max_tokens",
                                "enable_block_reuse": "enable_block_reuse"}}  # fmt: skip
 
-_REWRITES = ("hf_overrides", "json_model_override_args")
+_REWRITES = frozenset({"hf_overrides", "rope_scaling", "json_model_override_args"})
 
 
 class Unplanned(KvplanError):
@@ -55,7 +55,7 @@ def plan_deployment(found: Deployment, setting: DeploymentSetting, config: Confi
     guessed = ("gpu",) if gpu is not None and gpu.assumed_among else ()
     spec = None
     try:
-        spec = models.spec(_reference(found, setting, config))
+        spec = models.spec(_reference(found, setting, config), _overrides(found))
         plan, promised = _plans(found, setting, spec, gpu, models)
     except NotLocked:
         raise
@@ -81,9 +81,6 @@ def _plans(
     missing = _unresolved(found)
     if missing:
         raise Unplanned(f"{missing} is not resolved")
-    rewritten = next((name for name in _REWRITES if name in found.arguments), None)
-    if rewritten is not None:
-        raise Unplanned(f"--{rewritten.replace('_', '-')} rewrites the model's config")
     planner, args = _planner(found, setting), _checked(found, spec)
     draft = _draft(args, models)
     plan = planner(spec, args, gpu, args.world_size, draft)
@@ -92,6 +89,13 @@ def _plans(
     tokens = setting.workload.tokens()
     at_tokens = replace(args, max_model_len=tokens) if tokens is not None else args
     return plan, planner(spec, at_tokens, gpu, args.world_size, draft)
+
+
+def _overrides(found: Deployment) -> Mapping[str, Any]:
+    """Return what the flags change in config.json. One without a value is why there is no plan, a line later."""
+    names = NAMES[found.engine].keys() & found.arguments.keys() & _REWRITES
+    values = {name: found.arguments[name].value for name in names if not found.arguments[name].unknown}
+    return engine_args(values, found.engine).overrides
 
 
 def stated_release(found: Deployment, setting: DeploymentSetting) -> str | None:

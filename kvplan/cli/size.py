@@ -1,5 +1,6 @@
 """`kvplan size MODEL [flags]`: the plan of one deployment, of a matrix of them, or of common cards."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from itertools import product
 from typing import Annotated, Any
@@ -88,6 +89,8 @@ def command(
         _Switch, _engine("--disable-hybrid-kv-cache-manager", help="Windows are kept at full length.")
     ] = None,
     speculative_config: Annotated[_Text, _engine("--speculative-config", help="JSON, as the engine takes it.")] = None,
+    hf_overrides: Annotated[_Text, _engine("--hf-overrides", help="JSON of config.json fields to change.")] = None,
+    rope_scaling: Annotated[_Text, _engine("--rope-scaling", help="JSON; a flag of releases up to 0.11.0.")] = None,
     enable_lora: Annotated[_Switch, _engine("--enable-lora", help="Room for LoRA adapters.")] = None,
     max_loras: Annotated[_Text, _engine("--max-loras", help="Adapters at once.")] = None,
     max_lora_rank: Annotated[_Text, _engine("--max-lora-rank", help="Largest rank of an adapter.")] = None,
@@ -105,7 +108,8 @@ def command(
     from kvplan.cli import output as out
     from kvplan.planner import load_model, plan
 
-    spec = load_model(model, revision=revision)
+    own = ctx.obj or {}
+    spec = load_model(model, revision=revision, overrides=_overrides(engine, flags | own))
     if kv_heads is not None:
         from kvplan.model.what_if import with_kv_heads
 
@@ -114,7 +118,6 @@ def command(
         from kvplan.cli.look import check_plot
 
         check_plot(plot)
-    own = ctx.obj or {}
     axes = {name: _values(flags.pop(name, None)) for name in _AXES}
     axes |= {name: _values([own.pop(name)]) for name in _OWN_AXES if name in own}
     flags |= own
@@ -157,6 +160,15 @@ _NOT_FLAGS = frozenset({
     "ctx", "model", "engine", "revision", "output", "plot", "explain", "roofline", "bandwidth", "fit", "kv_heads",
     "no_local",
 })  # fmt: skip
+
+
+def _overrides(engine: str, flags: dict[str, Any]) -> Mapping[str, Any]:
+    """Return what the flags change in config.json; with two engines compared the first one's names are looked for."""
+    from kvplan.engine.args import engine_args
+
+    names = ("hf_overrides", "rope_scaling", "json_model_override_args")
+    given: dict[str, Any] = {name: flags[name] for name in names if name in flags}
+    return engine_args(given, engine.partition(",")[0].partition("@")[0]).overrides if given else {}
 
 
 def _values(given: list[str] | None) -> list[str | None]:

@@ -53,6 +53,9 @@ class EngineArgs:
     async_scheduling: bool | None = None
     disable_hybrid_kv_cache_manager: bool | None = None
     speculative_config: Mapping[str, Any] | None = None
+    # What is changed in config.json before it is read; rope_scaling was a flag of its own in older releases
+    hf_overrides: Mapping[str, Any] | None = None
+    rope_scaling: Mapping[str, Any] | None = None
     mamba_cache_dtype: str = "auto"
     mamba_ssm_cache_dtype: str = "auto"
     enable_lora: bool = False
@@ -82,6 +85,12 @@ class EngineArgs:
     def speculative_tokens(self) -> int:
         """num_speculative_tokens of the speculative config, 0 without one."""
         return (self.speculative_config or {}).get("num_speculative_tokens", 0)  # type: ignore[no-any-return]
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """The fields of config.json that the flags change."""
+        scaling = {"rope_scaling": self.rope_scaling} if self.rope_scaling is not None else {}
+        return {**(self.hf_overrides or {}), **scaling}
 
     @property
     def world_size(self) -> int:
@@ -269,10 +278,16 @@ def _section(flag: str, value: Any) -> Mapping[str, Any]:
             raise UsageError(f"{flag} takes a JSON object, not {_shown(value)}") from error
     if not isinstance(value, Mapping):
         raise UsageError(f"{flag} takes a JSON object, not {_shown(value)}")
-    count = value.get("num_speculative_tokens", 0)
+    found: Mapping[str, Any] = value
+    return found
+
+
+def _speculative(flag: str, value: Any) -> Mapping[str, Any]:
+    section = _section(flag, value)
+    count = section.get("num_speculative_tokens", 0)
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_SPECULATIVE:
         raise UsageError(f"num_speculative_tokens takes a whole number up to {MAX_SPECULATIVE}, not {_shown(count)}")
-    return value
+    return section
 
 
 _CHECKS: tuple[tuple[frozenset[str], Callable[[str, Any], Any]], ...] = (
@@ -284,5 +299,6 @@ _CHECKS: tuple[tuple[frozenset[str], Callable[[str, Any], Any]], ...] = (
     (frozenset({"gpu_memory_utilization", "swa_full_tokens_ratio"}), _share),
     (frozenset({"mamba_full_memory_ratio"}), _ratio),
     (frozenset({"max_attention_window"}), _windows),
-    (frozenset({"speculative_config"}), _section),
+    (frozenset({"speculative_config"}), _speculative),
+    (frozenset({"hf_overrides", "rope_scaling"}), _section),
 )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from kvplan.model.fields import Fields
-from kvplan.model.spec import Length
+from kvplan.model.spec import Length, Rope
 
 _KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
     "max_sequence_length", "max_seq_length", "seq_len",
 )  # fmt: skip
-# Rope types whose factor is already part of the length that the config gives.
-_SCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "mrope", "default"})
 _HIGH = 2**40
 _LARGEST_FACTOR = 2**20
 
@@ -23,39 +21,34 @@ def read_length(text: Fields, tokenizer: int | None) -> Length:
     limit = given[key] if key is not None else None
     if override is not None:
         key, limit = "model_max_length", override
-    types, factor = _rope(text)
+    ropes = _ropes(text)
     if any("gemma3" in (place.maybe_text("model_type") or "") for place in (text, text.root)):
-        factor = 1.0  # Gemma 3 gives its length already stretched, and every engine leaves it so
+        # Gemma 3 gives its length already stretched, and every engine leaves it so
+        ropes = tuple(Rope(rope.kind, None, None) for rope in ropes)
     return Length(
         limit=limit,
         key=key,
-        rope_types=types,
-        factor=factor,
+        ropes=ropes,
         original=text.maybe_integer("original_max_position_embeddings", high=_HIGH),
         model_max_length=override,
         tokenizer=tokenizer,
     )
 
 
-def _rope(text: Fields) -> tuple[tuple[str, ...], float]:
-    """Return the rope types met and the factor by which they stretch the given length.
-
-    rope_parameters is the newer name of rope_scaling; either may hold one section, or one a layer type.
-    """
+def _ropes(text: Fields) -> tuple[Rope, ...]:
+    """Return the scalings. rope_parameters is the newer name of rope_scaling; either holds one, or one a layer type."""
     section = text.maybe_section("rope_parameters", "rope_scaling")
     if section is None:
-        return (), 1.0
+        return ()
     nested = [inner for name in section.names() if (inner := _maybe(section, name)) is not None]
-    sections = nested if nested and not section.has("rope_type", "type") else [section]
-    types, factor = [], 1.0
-    for one in sections:
-        kind = one.maybe_text("rope_type", "type") or "default"
-        types.append(kind)
-        if kind not in _SCALED:
-            factor = one.maybe_number("factor") or factor
-            if not 0 < factor < _LARGEST_FACTOR:
-                raise one.bad("factor", f"a number above 0 and below {_LARGEST_FACTOR}", factor)
-    return tuple(types), factor
+    found = []
+    for one in nested if nested and not section.has("rope_type", "type") else [section]:
+        factor = one.maybe_number("factor")
+        if factor is not None and not 0 < factor < _LARGEST_FACTOR:
+            raise one.bad("factor", f"a number above 0 and below {_LARGEST_FACTOR}", factor)
+        original = one.maybe_integer("original_max_position_embeddings", high=_HIGH)
+        found.append(Rope(one.maybe_text("rope_type", "type") or "default", factor, original))
+    return tuple(found)
 
 
 def _maybe(section: Fields, name: str) -> Fields | None:

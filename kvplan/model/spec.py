@@ -275,21 +275,34 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True)
+class Rope:
+    """A scaling of the positions: its rope type, its factor, and the length that the model had before it."""
+
+    kind: str
+    factor: float | None
+    original: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Length:
     """What the config says of context length.
 
-    `limit` is the smallest of the length fields (None: none is given) and `key` its name; `rope_types` the rope types
-    met and `factor` the scaling that is not yet part of `limit`; `original` is original_max_position_embeddings;
-    `model_max_length` is the config's own override; `tokenizer` the tokenizer's model_max_length where known.
+    `limit` is the smallest of the length fields (None: none is given) and `key` its name; `ropes` are the scalings,
+    which engines count in by rules of their own (none where the model's class has `limit` stretched already);
+    `original` is original_max_position_embeddings; `model_max_length` is the config's own override; `tokenizer` the
+    tokenizer's model_max_length where known.
     """
 
     limit: int | None
     key: str | None
-    rope_types: tuple[str, ...]
-    factor: float
+    ropes: tuple[Rope, ...]
     original: int | None
     model_max_length: int | None
     tokenizer: int | None
+
+    def has_rope(self, kind: str) -> bool:
+        """Say whether a scaling is of this type."""
+        return any(rope.kind == kind for rope in self.ropes)
 
 
 @dataclass(frozen=True, slots=True)

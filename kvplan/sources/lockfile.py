@@ -70,6 +70,13 @@ class Traced(dict[str, Any]):
         self._read.update(self)
         return super().values()
 
+    def copy(self) -> Traced:
+        """Return a copy to change, which notes what is read of it here, too."""
+        made = Traced({})
+        dict.update(made, dict.items(self))
+        made._read = self._read
+        return made
+
     def kept(self) -> dict[str, Any]:
         """Return the fields that were read. Of the others the names stay, as some readers look at those alone."""
         return dict(sorted(self._kept()))

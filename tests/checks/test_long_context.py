@@ -28,7 +28,7 @@ spec:
         ("a.sh", f"VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 {SERVE}", 0, "fits"),
         ("a.sh", f"export VLLM_ALLOW_LONG_MAX_MODEL_LEN=1\n{SERVE}", 0, "fits"),
         ("a.yaml", POD, 0, "fits"),
-        ("a.sh", f"""{SERVE} --hf-overrides '{{"rope_scaling": {{"factor": 4.0}}}}'""", 0, "--hf-overrides rewrites"),
+        ("a.sh", f"""{SERVE} --hf-overrides '{{"rope_scaling": {{"factor": 4.0}}}}'""", 0, "fits"),
     ],
 )
 def test_what_decides_the_longest_context(tmp_path, capsys, name, text, code, said):

@@ -8,7 +8,6 @@ from kvplan.checks.case import Case
 from kvplan.checks.finding import Severity
 from kvplan.checks.reasons import BEYOND_MODEL, refusals
 from kvplan.checks.registry import Hit, check
-from kvplan.engine.vllm.settings import longest_length
 
 
 @check("KVP004", "context-beyond-model", Severity.ERROR)
@@ -24,7 +23,4 @@ def rule(case: Case) -> Iterator[Hit]:
     """
     place = case.deployment.place_of("max_model_len", "context_length", "max_seq_len")
     for note in refusals(case, BEYOND_MODEL):
-        fix = note.hint.partition(";")[0]
-        if case.deployment.engine == "vllm" and case.spec is not None:
-            fix = f"--max-model-len {int(longest_length(case.spec.length))}"
-        yield Hit(place, note.message, fix)
+        yield Hit(place, note.message, note.hint.partition(";")[0])

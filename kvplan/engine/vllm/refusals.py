@@ -105,6 +105,13 @@ def _quantization(asked: Asked) -> Refused | None:
     )
 
 
+def _rope_scaling(asked: Asked) -> Refused | None:
+    if asked.args.rope_scaling is None or asked.release.rope_scaling_flag:
+        return None
+    told = f"vLLM {asked.release.version} has no --rope-scaling: 0.11.0 was the last that did"
+    return Refused("flag_dropped", told, "--hf-overrides '{\"rope_scaling\": {…}}'")
+
+
 def _length(asked: Asked) -> Refused | None:
     length, wanted = asked.model.length, asked.args.max_model_len
     if wanted == "auto" and not asked.release.auto_length:
@@ -114,13 +121,13 @@ def _length(asked: Asked) -> Refused | None:
         return None
     if length.limit is None and length.tokenizer is None:
         return None
-    limit = longest_length(length)
+    limit = longest_length(length, asked.release)
     if wanted <= limit or (length.model_max_length is not None and wanted <= length.model_max_length):
         return None
     return Refused(
         "max_model_len_too_long",
         f"--max-model-len {wanted} is above the model's {length.key or 'tokenizer length'} of {int(limit)}",
-        f"at most {int(limit)}; VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 overrides this at the price of wrong output",
+        f"--max-model-len {int(limit)}; VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 lifts the check at the price of wrong output",
     )
 
 
@@ -298,6 +305,7 @@ _RULES: tuple[Rule, ...] = (
     _architecture,
     _quantization,
     _kv_dtype,
+    _rope_scaling,
     _length,
     _batch,
     _query_heads,

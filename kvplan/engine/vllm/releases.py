@@ -62,6 +62,8 @@ class Release:
     null_block_held: bool
     override_checked: bool
     auto_length: bool
+    yarn_stretches: bool
+    rope_scaling_flag: bool
     mla_block: Mapping[str, int]
     runner_v2: Literal["none", "listed_unquantised", "listed", "listed_or_dense", "all"]
     runner_v2_listed: tuple[str, ...]

@@ -96,7 +96,7 @@ def resolve(model: ModelSpec, args: EngineArgs, device: Device, release: Release
     tier = release.tier(device.name, device.memory_bytes, device.capability)
     pooling = is_pooling(model)
     attention_free = model.shape.heads == 0
-    derived = derived_length(model.length)
+    derived = derived_length(model.length, release)
     length = args.max_model_len if isinstance(args.max_model_len, int) else derived
     batched = args.max_num_batched_tokens or tier.batched_tokens[args.usage]
     sequences = args.max_num_seqs or tier.max_num_seqs
@@ -206,19 +206,35 @@ def resolve_kv_dtype(model: ModelSpec, asked: str, device: Device) -> str:
     return found
 
 
-def derived_length(length: Length) -> int:
+# Rope types whose factor the config's length holds already, by every release; and YaRN, by those that leave it alone
+_STRETCHED = frozenset({"su", "longrope", "llama3"})
+_YARN = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling", "telechat3-yarn"})
+
+
+def derived_length(length: Length, release: Release) -> int:
     """Return the length that the engine derives without a flag; 2048 where the config says nothing.
 
-    The smaller of the config's limit and the tokenizer's, stretched by a rope factor that is not yet part of it;
-    longrope starts at its original length.
+    The longest that it accepts; longrope starts at its original length.
     """
-    limit = longest_length(length)
-    if "longrope" in length.rope_types and length.original is not None:
+    if length.has_rope("longrope") and length.original is not None:
         return length.original
-    return max(1, int(limit))
+    return max(1, int(longest_length(length, release)))
 
 
-def longest_length(length: Length) -> float:
-    """Return the most that the engine accepts by the config, before its own override key."""
+def longest_length(length: Length, release: Release) -> float:
+    """Return the most that the engine accepts by the config, before its own override key.
+
+    The smaller of the config's limit and the tokenizer's, stretched by a rope factor that is not yet part of it. Older
+    releases count YaRN from the original length, and its variants as any other factor (`yarn_stretches`).
+    """
     found = [float(value) for value in (length.limit, length.tokenizer) if value is not None]
-    return min(found) * length.factor if found else 2048.0
+    if not found:
+        return 2048.0
+    longest, factor = min(found), 1.0
+    for rope in length.ropes:
+        if rope.kind in _STRETCHED or (rope.kind in _YARN and not release.yarn_stretches):
+            continue
+        factor = rope.factor or factor
+        if rope.kind == "yarn":
+            longest = rope.original or longest
+    return longest * factor

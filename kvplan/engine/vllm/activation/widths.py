@@ -110,7 +110,7 @@ def _widths_of(same: Same[ModelSpec], tp: int, *, expert_parallel: bool, newest:
         latent=None if latent is None else _latent(model, text, latent, tp),
         mixer=next((cache.mixer for cache in caches if isinstance(cache, State)), None),
         experts=experts,
-        long_factors="longrope" in model.length.rope_types,
+        long_factors=model.length.has_rope("longrope"),
     )
 
 
