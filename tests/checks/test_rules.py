@@ -182,10 +182,19 @@ def test_a_value_that_the_engine_would_not_take(folder, flags, refused):
 @pytest.mark.parametrize(
     ("image", "flag", "severities"),
     [
-        ("vllm/vllm-openai:v0.11.0", "--gpu-memory-utilisation=0.9", [Severity.WARNING]),
-        ("vllm/vllm-openai:v0.11.0", "--max-num-sesq=8", [Severity.WARNING]),
-        ("vllm/vllm-openai:latest", "--served-model-names=a", [Severity.WARNING]),
+        ("vllm/vllm-openai:v0.11.0", "--gpu-memory-utilisation=0.9", [Severity.ERROR]),
+        ("vllm/vllm-openai:latest", "--max-num-sesq=8", [Severity.WARNING]),
+        ("vllm/vllm-openai:v0.99.0", "--served-model-names=a", [Severity.WARNING]),
+        ("vllm/vllm-openai:v0.99.0", "--swap-space=16", []),
         ("vllm/vllm-openai:v0.11.0", "--swap-space=16", []),
+        ("vllm/vllm-openai:v0.17.1", "--swap-space=16", []),
+        ("vllm/vllm-openai:v0.18.0", "--swap-space=16", []),  # between 0.17.1, which has it, and 0.18.1, which has not
+        ("vllm/vllm-openai:v0.18.1", "--swap-space=16", [Severity.ERROR]),
+        ("vllm/vllm-openai:v0.9.2", "--async-scheduling", [Severity.ERROR]),
+        ("vllm/vllm-openai:v0.10.0", "--async-scheduling", []),
+        ("vllm/vllm-openai:v0.10.0", "--no-enable-prefix-caching", []),
+        ("vllm/vllm-openai:v0.10.0", "--gpu-memory-util=0.9", []),  # the beginning of one flag stands for it
+        ("vllm/vllm-openai:v0.20.0", "--compilation_config.level=3", []),
         ("vllm/vllm-openai:v0.11.0", "--max-num-seqs=8", []),
         ("vllm/vllm-openai:v0.33.0", "--gpu-memory-utilisation=0.9", [Severity.ERROR]),
     ],

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.assets import PROFILES
+from kvplan.manifests.flag_history import history
 from kvplan.manifests.flags import TABLES, table, value_of
-from kvplan.profile import plain
+from kvplan.profile import load, plain
 
 SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
 
@@ -81,3 +83,38 @@ def serve(): ...
         "--trust-remote-code": {"dest": "trust_remote_code", "type": "bool"},
         "--config": {"dest": "extra_options", "aliases": ["--extra-options"]},
     }
+
+
+@pytest.fixture
+def flag_history(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import flag_history
+
+    yield flag_history
+    sys.modules.pop("flag_history")
+
+
+def test_a_history_of_flags_is_read_from_source_text(flag_history, tmp_path):
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "entrypoints/openai").mkdir(parents=True)
+    (tmp_path / "engine/arg_utils.py").write_text(
+        'p.add_argument("--model", "-m", type=str)\nimport nothing_of_the_kind\n'
+    )
+    (tmp_path / "entrypoints/openai/cli_args.py").write_text("class FrontendArgs:\n    root_path: str = ''\n")
+    assert flag_history.flags_of(tmp_path) == {"--model", "--root-path"}
+
+
+def test_a_history_grows_by_a_release(flag_history):
+    history = {"releases": [], "flags": {}}
+    for release, flags in [("1.0", {"--a", "--b"}), ("1.1", {"--b", "--c"}), ("1.2", {"--c"})]:
+        history = flag_history.with_release(history, release, flags)
+    assert history["releases"] == ["1.0", "1.1", "1.2"]
+    assert history["flags"] == {"--a": ["1.0", "1.0"], "--b": ["1.0", "1.1"], "--c": ["1.1", None]}
+
+
+def test_the_history_has_every_flag_of_the_table():
+    names = {name for name in load(PROFILES / "engines/vllm.flags.yaml")["flags"] if name.startswith("--")}
+    spans = history().spans
+    assert names - spans.keys() == set()
+    assert {name for name in names if spans[name][1] is not None} == set()
+    assert history().releases[-1] == table("vllm").release
