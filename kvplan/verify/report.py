@@ -44,6 +44,8 @@ def _judged(line: MemoryLine) -> str:
         return "given by the plan, held"
     if line.tolerance is None:
         return "as the driver says"
+    if line.name == "total":  # what may be taken, not the sum of the lines
+        return f"{'within' if line.ok else 'beyond'} the plan's share, give or take {binary(line.tolerance)}"
     return f"within {binary(line.tolerance)}" if line.ok else f"off by more than {binary(line.tolerance)}"
 
 
@@ -98,6 +100,7 @@ def _notes(found: Verification, result: Result) -> list[str]:
         notes.append(f"not decoded: {', '.join(result.undecodable)}; allocated, filled and read back all the same")
     if found.facts.rehearsal:
         notes.append("a rehearsal runs the code on a pool that is scaled down; it says nothing about a card")
+        notes.append(f"planned for {found.plan.gpu.name if found.plan.gpu else 'no card'}: --gpu names another")
     return [*notes, found.aftermath.words()]
 
 
