@@ -14,7 +14,7 @@ from kvplan.units import GIB, gib
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES: tuple[Any, ...] = ("-", (0, (6, 3)), (0, (2, 3)), (0, (8, 3, 2, 3)), (0, (4, 4)), (0, (1, 3)))
-_STYLE = {
+STYLE = {
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.edgecolor": LIGHT.line,
@@ -25,6 +25,7 @@ _STYLE = {
     "hatch.linewidth": 0.6,
     "svg.fonttype": "none",  # letters stay letters: searchable, and a tenth of the size
     "svg.hashsalt": "kvplan",  # the same plan gives the same file
+    "text.parse_math": False,  # a file may be called $x$
 }
 
 
@@ -41,7 +42,7 @@ def write_plot(picture: Picture, path: Path) -> None:
     figure_module: Any = import_module("matplotlib.figure")  # without pyplot there is no window and no global state
     bars, curves = picture.bars[:MAX_BARS], [curve for curve in picture.curves if curve.points][:MAX_CURVES]
     tall = 0.9 + 0.45 * len(bars)
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = figure_module.Figure(figsize=(9.0, tall * bool(bars) + 3.4 * bool(curves) + 0.9), layout="constrained")
         figure.suptitle(f"{picture.title}\n{picture.subtitle}", x=0.01, ha="left", fontsize=10)
         ratios = [*([tall] if bars else []), *([3.4] if curves else [])]

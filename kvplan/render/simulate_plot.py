@@ -12,24 +12,13 @@ from typing import Any
 
 from kvplan.errors import UsageError
 from kvplan.render.palette import LIGHT
+from kvplan.render.plot import STYLE
 from kvplan.render.simulate import Report
 from kvplan.render.simulate_text import report_text
 from kvplan.simulate.summary import Point
 from kvplan.sources.whole import write_whole
 
 SUFFIXES = (".html", ".png", ".svg")
-_STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.edgecolor": LIGHT.line,
-    "axes.labelcolor": LIGHT.quiet,
-    "xtick.color": LIGHT.quiet,
-    "ytick.color": LIGHT.quiet,
-    "text.color": LIGHT.text,
-    "text.parse_math": False,  # a file may be called $x$
-    "svg.fonttype": "none",
-    "svg.hashsalt": "kvplan",  # the same replay gives the same file
-}
 _UNITS = ((3600 * 10**9, "hours"), (60 * 10**9, "minutes"), (10**9, "seconds"), (10**6, "milliseconds"))
 
 
@@ -48,7 +37,7 @@ def write_plot(report: Report, path: str) -> None:
     matplotlib: Any = import_module("matplotlib")
     target = Path(path)
     try:
-        with matplotlib.rc_context(_STYLE):
+        with matplotlib.rc_context(STYLE):
             figure = _figure(report)
             match target.suffix.lower():
                 case ".html":
