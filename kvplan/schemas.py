@@ -534,12 +534,31 @@ class TraceProblem(_Object):
     example: str
 
 
+class ReplayFigures(_Object):
+    """What advice is weighed by."""
+
+    finished: int
+    preemptions: int
+    queue_p99_ns: int
+    itl_p99_ns: int
+    tokens_per_s: float
+
+
+class ReplayTrial(_Object):
+    """The replay that was asked for, and one with the change."""
+
+    before: ReplayFigures
+    after: ReplayFigures
+
+
 class ReplayAdvice(_Object):
     """What to try, in order."""
 
     code: str
     why: str
     flags: str = Field(description="empty where it is a finding")
+    price: str = Field(description="what no replay shows")
+    replayed: ReplayTrial | None = Field(description="null where it is a finding, or was not tried")
 
 
 class PromiseLimit(_Object):
