@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Severity
-from kvplan.checks.reasons import BEYOND_MODEL, refusals
+from kvplan.checks.reasons import BEYOND_MODEL, refusals, warnings
 from kvplan.checks.registry import Hit, check
 from kvplan.engine.vllm.settings import longest_length
 
@@ -16,7 +16,8 @@ def rule(case: Case) -> Iterator[Hit]:
     """The context length is above what the model was made for.
 
     The config's own limit, stretched by its rope scaling, bounds `--max-model-len`; the engine refuses more unless an
-    environment variable overrides it, at the price of wrong output.
+    environment variable overrides it, at the price of wrong output. TensorRT-LLM lowers the length by itself: there it
+    is a warning.
 
     Bad: `--max-model-len 300000` for a model of 131,072 positions.
     Good: `--max-model-len 131072`.
@@ -28,3 +29,5 @@ def rule(case: Case) -> Iterator[Hit]:
         if case.deployment.engine == "vllm" and case.spec is not None:
             fix = f"--max-model-len {int(longest_length(case.spec.length))}"
         yield Hit(place, note.message, fix)
+    for note in warnings(case, BEYOND_MODEL):
+        yield Hit(place, note.message, note.hint, severity=Severity.WARNING)
