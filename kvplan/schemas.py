@@ -176,6 +176,7 @@ class Rates(_Object):
     hit_rate: float | None
     queried_tokens: float | None
     queue_seconds: float | None = Field(description="mean seconds in the queue")
+    still: bool = Field(description="no counter moved between the snapshots")
 
 
 class Observation(_Object):
