@@ -268,6 +268,7 @@ class Fit(_Object):
     failed: list[FitAnswer] = Field(description="those that do not, nearest first")
     refused: list[FitRefused]
     unpriced: int = Field(description="cards that were left out, because the price file has none for them")
+    unplanned: list[str] = Field(description="cards whose worker in the engines kvplan does not know")
 
 
 class FlagChange(_Object):
