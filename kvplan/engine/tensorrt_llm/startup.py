@@ -50,7 +50,7 @@ def plan_tensorrt_llm(
                 Note(
                     "no_kv_memory",
                     "nothing is left for the KV cache after the warm-up",
-                    "more GPUs, or smaller weights",
+                    "more GPUs (--tp-size), a larger card, or smaller weights",
                 )
             )
         elif kv.max_model_len < length:
