@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+from kvplan.engine.names import engine_id
 from kvplan.errors import UnknownGpu, UsageError
 from kvplan.fit.ask import Asker, args_of, setting, shortage, smaller_kv_dtypes
 from kvplan.fit.prices import Prices
@@ -50,6 +51,7 @@ def fit(
     the most GPUs of some cards, by name, where there are fewer than `max_gpus`. Raises UnknownGpu where no card is left
     that can be planned.
     """
+    engines = tuple(dict.fromkeys(engine_id(engine) for engine in engines))
     if not 1 <= max_gpus <= MAX_GPUS:
         raise UsageError(f"--max-gpus {max_gpus} is not between 1 and {MAX_GPUS}")
     ask = _Ask(wish, max_gpus, prices, {**given, "max_model_len": wish.context})
@@ -72,7 +74,7 @@ def fit(
     return Fit(
         model=model,
         wish=wish,
-        engines=tuple(engines),
+        engines=engines,
         max_gpus=max_gpus,
         found=tuple(sorted((answer for answer in answers if answer.options), key=_rank)),
         failed=tuple(sorted((answer for answer in answers if not answer.options), key=_farness)),
@@ -87,7 +89,9 @@ def _planned(cards: Sequence[Gpu]) -> list[Gpu]:
     planned = [card for card in cards if card.is_planned]
     if cards and not planned:
         labels = ", ".join(card.label for card in cards)
-        raise UnknownGpu(f"the engines' worker on {labels} is not one that kvplan knows", "NVIDIA and AMD cards are planned")
+        raise UnknownGpu(
+            f"the engines' worker on {labels} is not one that kvplan knows", "NVIDIA and AMD cards are planned"
+        )
     return planned
 
 

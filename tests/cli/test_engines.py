@@ -8,6 +8,7 @@ from math import prod
 
 import pytest
 
+import kvplan
 from kvplan.cli import run
 from kvplan.schemas import SCHEMAS
 
@@ -75,6 +76,33 @@ def test_what_cannot_be_read_is_one_line(capsys, words, error, hint):
     assert (code, out) == (2, "")
     assert error in err.splitlines()[0]
     assert hint in err
+
+
+@pytest.mark.parametrize("name", ["trtllm", "trt-llm", "trtllm@1.2", "vllm,trtllm"])
+def test_other_names_of_an_engine(capsys, name):
+    words = ["size", LLAMA, "--gpu", "h100-sxm", "--max-seq-len", "8192", "--engine"]
+    theirs = call(capsys, *words, name)
+    assert theirs == call(capsys, *words, name.replace("trtllm", "tensorrt-llm").replace("trt-llm", "tensorrt-llm"))
+    assert theirs[0] == 0
+    made = kvplan.plan(LLAMA, engine=name.rpartition(",")[2], max_seq_len=8192)
+    assert made.engine == "tensorrt-llm"
+    code, out, _ = call(
+        capsys, "fit", LLAMA, "--concurrency", "4", "--context", "8k", "--gpu", "h100", "--engine", name
+    )
+    assert code == 0
+    assert "trt" not in out
+    code, _, err = call(capsys, *words, "trtlm")
+    assert (code, err.splitlines()[0]) == (
+        2,
+        "error: kvplan does not plan the engine 'trtlm'",
+    )  # not: the flag is wrong
+
+
+def test_explain_answers_for_one_deployment(capsys):
+    for words in (["--engine", "vllm,sglang"], ["-tp", "1,2"]):
+        code, out, err = call(capsys, "size", LLAMA, "--gpu", "h100-sxm", "--explain", *words)
+        assert (code, out) == (2, "")
+        assert err == "error: --explain answers for one deployment, in text or markdown\n"
 
 
 def test_engines_side_by_side_and_the_rule_between_them(capsys):
