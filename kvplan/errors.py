@@ -11,9 +11,10 @@
     ├── UnknownEngine               2   no such engine, or a release outside the known ones
     ├── HubUnreachable              3   the Hub refused or could not be reached
     ├── UrlUnreachable              3   a server's address refused or could not be reached
+    ├── WouldNotStart               1   a plan that the engine refuses, where a running engine is asked for
     └── NoGpu                       4   no card in this machine that could be asked or used
 
-Exit code 1 is not an error: it is the answer "no". An error has a `message` (what), a `hint` (what to do next) and an
+Exit code 1 is the answer "no". An error has a `message` (what), a `hint` (what to do next) and an
 `exit_code`; the command line prints the first two on stderr, one line each.
 """
 
@@ -69,6 +70,12 @@ class UnknownGpu(KvplanError):
 
 class UnknownEngine(KvplanError):
     """No such engine, or a release that cannot be read."""
+
+
+class WouldNotStart(KvplanError):
+    """A plan that the engine refuses, where what it does once it runs was asked for."""
+
+    exit_code = NO
 
 
 class HubUnreachable(KvplanError):

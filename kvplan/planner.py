@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kvplan.engine.args import EngineArgs, engine_args
+from kvplan.engine.names import engine_id
 from kvplan.engine.registry import find_engine
 from kvplan.errors import UnknownArchitecture, UsageError
 from kvplan.hardware import Gpu, check_planned, parse_gpu
@@ -148,7 +149,7 @@ def plan(
     where the engine would not start; raises a KvplanError where kvplan cannot answer.
     """
     planner = find_engine(engine, local=local)
-    checked = engine_args(args, engine.partition("@")[0])
+    checked = engine_args(args, engine_id(engine).partition("@")[0])
     # a spec is taken as it was read, with the overrides if there were any
     spec = model if isinstance(model, ModelSpec) else load_model(model, revision=revision, overrides=checked.overrides)
     check_quantization(spec, checked)
@@ -159,7 +160,8 @@ def plan(
         card, observed = observed_card(card)
         told += observed
     made = planner(spec, checked, card, count, read_draft(checked))
-    return replace(made, warnings=(*made.warnings, *told)) if told else made
+    notes = tuple(dict.fromkeys((*made.warnings, *told)))  # each once, whoever says it
+    return replace(made, warnings=notes) if notes != made.warnings else made
 
 
 def check_quantization(spec: ModelSpec, args: EngineArgs) -> None:

@@ -176,6 +176,7 @@ class Rates(_Object):
     hit_rate: float | None
     queried_tokens: float | None
     queue_seconds: float | None = Field(description="mean seconds in the queue")
+    still: bool = Field(description="no counter moved between the snapshots")
 
 
 class Observation(_Object):
@@ -267,6 +268,7 @@ class Fit(_Object):
     failed: list[FitAnswer] = Field(description="those that do not, nearest first")
     refused: list[FitRefused]
     unpriced: int = Field(description="cards that were left out, because the price file has none for them")
+    unplanned: list[str] = Field(description="cards whose worker in the engines kvplan does not know")
 
 
 class FlagChange(_Object):
@@ -534,12 +536,31 @@ class TraceProblem(_Object):
     example: str
 
 
+class ReplayFigures(_Object):
+    """What advice is weighed by."""
+
+    finished: int
+    preemptions: int
+    queue_p99_ns: int
+    itl_p99_ns: int
+    tokens_per_s: float
+
+
+class ReplayTrial(_Object):
+    """The replay that was asked for, and one with the change."""
+
+    before: ReplayFigures
+    after: ReplayFigures
+
+
 class ReplayAdvice(_Object):
     """What to try, in order."""
 
     code: str
     why: str
     flags: str = Field(description="empty where it is a finding")
+    price: str = Field(description="what no replay shows")
+    replayed: ReplayTrial | None = Field(description="null where it is a finding, or was not tried")
 
 
 class PromiseLimit(_Object):

@@ -11,7 +11,7 @@ from kvplan.checks.models import Models, NotLocked
 from kvplan.checks.reasons import ASSUMED
 from kvplan.config import Config, DeploymentSetting
 from kvplan.engine.args import EngineArgs, engine_args
-from kvplan.engine.names import ENGINES, NAMES
+from kvplan.engine.names import ENGINES, NAMES, engine_id
 from kvplan.engine.registry import Planner, find_engine
 from kvplan.errors import HubUnreachable, InvalidConfig, KvplanError, RefusedValue, UnknownEngine
 from kvplan.hardware import Gpu, find_gpu
@@ -100,7 +100,7 @@ def _overrides(found: Deployment) -> Mapping[str, Any]:
 
 def stated_release(found: Deployment, setting: DeploymentSetting) -> str | None:
     """Return the engine's release that kvplan.yaml or the image's tag states."""
-    engine, _, release = (setting.engine or "").partition("@")
+    engine, _, release = engine_id(setting.engine or "").partition("@")
     return release if release and engine == found.engine else found.release
 
 

@@ -12,7 +12,7 @@ TENSOR_PARALLEL = frozenset({
     "quantization_block_not_divisible", "too_many_stages", "attention_dp_not_divisible",
     "context_parallel_unsupported",
 })  # fmt: skip
-BEYOND_MODEL = frozenset({"max_model_len_too_long", "context_length_exceeds_model"})
+BEYOND_MODEL = frozenset({"max_model_len_too_long", "context_length_exceeds_model", "max_seq_len_lowered"})
 BEYOND_POOL = frozenset({"max_model_len_does_not_fit", "context_exceeds_pool", "max_seq_len_shrunk"})
 NO_ROOM = frozenset({
     "no_kv_memory", "weights_exceed_memory", "free_memory_below_request", "states_do_not_fit",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvplan.cli import output as out
-from kvplan.engine.names import flags_for
+from kvplan.engine.names import engine_id, flags_for
 from kvplan.engine.registry import find_engine
 from kvplan.errors import NO, OK, UsageError
 from kvplan.model.spec import ModelSpec
@@ -53,7 +53,7 @@ def compare(
 
 def _engines(text: str) -> list[str]:
     """Return the engines of `a,b`, each once; raises UsageError or UnknownEngine."""
-    found = [part.strip() for part in text.split(",")]
+    found = [engine_id(part) for part in text.split(",")]
     if "" in found or len(set(found)) != len(found) or len(found) > _MAX_ENGINES:
         raise UsageError(f"--engine {text[:60]!r} takes engines, each once, separated by commas", "vllm,sglang")
     for name in found:

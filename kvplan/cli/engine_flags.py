@@ -13,7 +13,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from kvplan.engine.names import ENGINES, NAMES, elsewhere, named, switched
+from kvplan.engine.names import ENGINES, NAMES, elsewhere, engine_id, named, switched
 from kvplan.errors import UsageError
 
 _ASKED = "kvplan.engines"
@@ -45,14 +45,19 @@ class EngineCommand(TyperCommand):
 
 
 def asked_engines(words: Sequence[str]) -> list[str]:
-    """Return the engines that `--engine` names, without their releases; unknown ones are refused later."""
+    """Return the engines that `--engine` names, without their releases; raises UnknownEngine."""
     text = "vllm"
     for index, word in enumerate(words):
         if word == "--engine" and index + 1 < len(words):
             text = words[index + 1]
         elif word.startswith("--engine="):
             text = word.partition("=")[2]
-    found = [part.strip().partition("@")[0] for part in text.split(",")]
+    found = [engine_id(part).partition("@")[0] for part in text.split(",")]
+    for name in found:
+        if name and name not in ENGINES:
+            from kvplan.engine.registry import find_engine
+
+            find_engine(name)
     return [name for name in found if name in ENGINES] or ["vllm"]
 
 

@@ -61,7 +61,7 @@ def command(
     from kvplan.fit.prices import read_prices
     from kvplan.fit.search import fit
     from kvplan.fit.wish import Wish
-    from kvplan.hardware import check_planned, gpus, parse_gpu
+    from kvplan.hardware import gpus, parse_gpu
     from kvplan.planner import load_model
     from kvplan.render.fit import fit_markdown, fit_object, fit_text
 
@@ -75,8 +75,6 @@ def command(
 
         check_plot(plot)
     named = {card.name: (card, count) for card, count in map(parse_gpu, _values(gpu))}
-    for card, _ in named.values():
-        check_planned(card)
     spec, dtypes = load_model(model, revision=revision), _values(kv_cache_dtype)
     for name in _values([engine]):
         _check_dtypes(spec, name, dtypes)

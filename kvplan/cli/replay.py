@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from kvplan.cli.replay_options import Words, read_ask, read_scenarios, read_source
 from kvplan.errors import NO, OK, UsageError
 from kvplan.render.simulate import Report, report_object
-from kvplan.simulate.advice import advise
 from kvplan.simulate.answers import Candidate, Fleet, candidates, fleet
 from kvplan.simulate.baselines import Chat, Reclaim, Scenario, chat, reclaim
 from kvplan.simulate.clock import PS
-from kvplan.simulate.deployment import Ask, Deployment, deploy
+from kvplan.simulate.deployment import Deployment, deploy
 from kvplan.simulate.promise import Promise, parse_promise
 from kvplan.simulate.run import RequestBatch, Result, StepBatch, simulate
 from kvplan.simulate.series import StepRow
@@ -23,6 +22,7 @@ from kvplan.simulate.sources import Made, Source, open_source, read_at_hand
 from kvplan.simulate.step_model import swap_cost
 from kvplan.simulate.tasks import Task, merged, replicas, run_tasks
 from kvplan.simulate.trace.problems import Problems
+from kvplan.simulate.trials import Advice, Trial, advise
 from kvplan.sources.document import shown
 
 _INTERRUPTED = 130
@@ -35,6 +35,7 @@ class _Answers:
     compared: Sequence[Result] = ()
     candidates: Sequence[Candidate] = ()
     fleet: Fleet | None = None
+    advice: Sequence[Advice] = ()
     whole: bool = True
 
 
@@ -57,14 +58,16 @@ def replay(words: Words) -> int:
         raise UsageError("there is no request to replay", "--rows FIRST:COUNT may lie beyond the trace's end")
     answers = _Answers(whole=False)
     if result.outcome != "interrupted":
-        answers = _answer(words, ask, deployment, scenarios, promise, source)
+        answers = _answer(
+            words, Trial(ask, deployment, result, source, _run(words), words["replicas"]), scenarios, promise
+        )
     report = Report(
         trace="synthetic" if words["trace"] is None else shown(words["trace"]),
         deployment=deployment,
         result=result,
         replicas=words["replicas"],
         compared=answers.compared,
-        advice=advise(deployment, result),
+        advice=answers.advice,
         promise=promise,
         candidates=answers.candidates,
         fleet=answers.fleet,
@@ -79,26 +82,22 @@ def replay(words: Words) -> int:
     return OK if served and kept_promise else NO
 
 
-def _answer(
-    words: Words,
-    ask: Ask,
-    deployment: Deployment,
-    scenarios: Sequence[Scenario],
-    promise: Promise | None,
-    source: Source,
-) -> _Answers:
-    """Replay what is compared, and what might keep the promise."""
+def _run(words: Words) -> Callable[[Sequence[Task]], list[Result]]:
+    return lambda tasks: run_tasks(tasks, workers=words["workers"], ray=words["ray"])
 
-    def run(tasks: Sequence[Task]) -> list[Result]:
-        return run_tasks(tasks, workers=words["workers"], ray=words["ray"])
 
+def _answer(words: Words, trial: Trial, scenarios: Sequence[Scenario], promise: Promise | None) -> _Answers:
+    """Replay what is compared, what might keep the promise, and what might be better."""
     answers = _Answers()
-    answers.compared = [one for one in run([Task(one, source) for one in scenarios]) if one.outcome != "interrupted"]
+    asked = [Task(one, trial.source) for one in scenarios]
+    answers.compared = [one for one in trial.run(asked) if one.outcome != "interrupted"]
     answers.whole = len(answers.compared) == len(scenarios)
     try:
         if promise is not None and answers.whole:
-            answers.candidates = candidates(ask, deployment, promise, source, run)
-            answers.fleet = fleet(answers.candidates[0], promise, source, run)
+            answers.candidates = candidates(trial.ask, trial.deployment, promise, trial.source, trial.run)
+            answers.fleet = fleet(answers.candidates[0], promise, trial.source, trial.run)
+        if words["output"] != "csv" and answers.whole:
+            answers.advice = advise(trial)
     except KeyboardInterrupt:
         answers.whole = False
     if not answers.whole:

@@ -106,9 +106,10 @@ def command(
     """Plan a deployment, and exit with 1 where the engine would refuse to start."""
     flags = {name: value for name, value in locals().items() if name not in _NOT_FLAGS and value is not None}
     from kvplan.cli import output as out
+    from kvplan.engine.names import engine_id
     from kvplan.planner import load_model, plan
 
-    own = ctx.obj or {}
+    engine, own = ",".join(map(engine_id, engine.split(","))), ctx.obj or {}
     spec = load_model(model, revision=revision, overrides=_overrides(engine, flags | own))
     if kv_heads is not None:
         from kvplan.model.what_if import with_kv_heads
@@ -127,7 +128,7 @@ def command(
     settings = [dict(zip(axes, case, strict=True)) for case in cases]
     bounded = roofline or bandwidth is not None
     one = len(cases) == 1 and "," not in engine and output is not Format.html
-    _check_alone(one=one, fit=fit, bounded=bounded, drawn=plot is not None)
+    _check_alone(one=one, fit=fit, bounded=bounded, explained=explain, drawn=plot is not None)
     if "," in engine:
         from kvplan.cli.compare import compare
 
@@ -190,12 +191,14 @@ def _common(spec: Any, engine: str, flags: dict[str, Any], made: Any) -> list[An
     return [plan(spec, engine=engine, **flags | {"gpu": name}) for name in COMMON_GPUS]
 
 
-def _check_alone(*, one: bool, fit: bool, bounded: bool, drawn: bool) -> None:
+def _check_alone(*, one: bool, fit: bool, bounded: bool, explained: bool, drawn: bool) -> None:
     """Refuse what answers for one deployment only where there are several, or beside another such flag."""
     if fit and (not one or bounded or drawn):
         raise UsageError("--fit answers for one deployment, in text, json or markdown")
     if bounded and not one:
         raise UsageError("--roofline answers for one deployment, in text, json or markdown")
+    if explained and not one:
+        raise UsageError("--explain answers for one deployment, in text or markdown")
 
 
 def _bounds(made: Any, bandwidth: str | None) -> Any:

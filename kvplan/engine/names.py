@@ -76,6 +76,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 ENGINES = tuple(NAMES)
+_ALIASES = {"trtllm": "tensorrt-llm", "trt-llm": "tensorrt-llm"}  # as its commands and images call it
 # One role, two fields: an engine's flag and the one of another engine that comes nearest.
 _NEAREST = {"num_gpu_blocks_override": "max_total_tokens", "speculative_config": "speculative_algorithm",
             "enable_expert_parallel": "ep_size", "max_tokens": "max_total_tokens", "max_total_tokens": "max_tokens",
@@ -89,6 +90,12 @@ SWITCHES = frozenset({
     "language_only", "language_model_only", "enable_unified_memory", "disable_prefill_cuda_graph",
     "disable_decode_cuda_graph", "enable_attention_dp",
 })  # fmt: skip
+
+
+def engine_id(text: str) -> str:
+    """Return `engine` or `engine@release` under the engine's own id: `trtllm@1.2` is `tensorrt-llm@1.2`."""
+    name, at, release = text.strip().partition("@")
+    return _ALIASES.get(name, name) + at + release
 
 
 def named(flag: str) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
-from kvplan.engine.names import ENGINES
+from kvplan.engine.names import ENGINES, engine_id
 from kvplan.errors import UnknownEngine, near
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def find_engine(name: str, *, local: bool = False) -> Planner:
 
     `local`: the planner may read local observations; engines without any have nothing to read.
     """
-    engine, _, version = name.partition("@")
+    engine, _, version = engine_id(name).partition("@")
     if engine not in ENGINES:
         hint = near(engine, ENGINES) or f"one of {', '.join(ENGINES)}"
         raise UnknownEngine(f"kvplan does not plan the engine {engine[:40]!r}", hint)

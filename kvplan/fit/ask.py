@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from kvplan.engine.args import EngineArgs, engine_args
-from kvplan.engine.names import own_name
+from kvplan.engine.names import engine_id, own_name
 from kvplan.engine.registry import Planner, find_engine
 from kvplan.errors import UsageError
 from kvplan.hardware import Gpu
@@ -63,7 +63,7 @@ class Asker:
 
 def args_of(engine: str, given: Mapping[str, Any]) -> EngineArgs:
     """Check flags that are named as vLLM names them, for any engine; raises UsageError."""
-    base = engine.partition("@")[0]
+    base = engine_id(engine).partition("@")[0]
     find_engine(engine)  # an unknown one is told before its flags are
     names = {name: own_name(name, base) for name in given}
     missing = [name for name, own in names.items() if own is None]
@@ -74,7 +74,7 @@ def args_of(engine: str, given: Mapping[str, Any]) -> EngineArgs:
 
 def flag(engine: str, name: str) -> str:
     """Return what an engine calls a field of EngineArgs on its command line."""
-    return "--" + (own_name(name, engine.partition("@")[0]) or name).replace("_", "-")
+    return "--" + (own_name(name, engine_id(engine).partition("@")[0]) or name).replace("_", "-")
 
 
 def setting(plan: Plan, name: str) -> Any:
@@ -85,7 +85,7 @@ def setting(plan: Plan, name: str) -> Any:
 
 def smaller_kv_dtypes(engine: str) -> tuple[str, ...]:
     """Return the KV dtypes below the model's own that an engine takes, largest first."""
-    return _SMALLER[engine.partition("@")[0]]
+    return _SMALLER[engine_id(engine).partition("@")[0]]
 
 
 def shortage(plan: Plan) -> float:

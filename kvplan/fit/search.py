@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from kvplan.errors import UsageError
+from kvplan.engine.names import engine_id
+from kvplan.errors import UnknownGpu, UsageError
 from kvplan.fit.ask import Asker, args_of, setting, shortage, smaller_kv_dtypes
 from kvplan.fit.prices import Prices
 from kvplan.fit.wish import CardAnswer, Fit, Option, Refused, Wish
@@ -47,12 +48,15 @@ def fit(
 
     Best is the cheapest where `prices` are given (cards without one are left out), else the fewest GPUs, and of as many
     the smallest cards. KV dtypes are tried in their order; None: the model's own, then the engine's fp8. `counts` are
-    the most GPUs of some cards, by name, where there are fewer than `max_gpus`.
+    the most GPUs of some cards, by name, where there are fewer than `max_gpus`. Raises UnknownGpu where no card is left
+    that can be planned.
     """
+    engines = tuple(dict.fromkeys(engine_id(engine) for engine in engines))
     if not 1 <= max_gpus <= MAX_GPUS:
         raise UsageError(f"--max-gpus {max_gpus} is not between 1 and {MAX_GPUS}")
     ask = _Ask(wish, max_gpus, prices, {**given, "max_model_len": wish.context})
-    asked = [card for card in cards if prices is None or card.name in prices.offers]
+    planned = _planned(cards)
+    asked = [card for card in planned if prices is None or card.name in prices.offers]
     askers = [Asker.of(engine, model, args_of(engine, ask.given)) for engine in engines]
     tried = [kv_cache_dtypes or ("auto", smaller_kv_dtypes(engine)[0]) for engine in engines]
     for engine, dtypes in zip(engines, tried, strict=True):
@@ -70,14 +74,25 @@ def fit(
     return Fit(
         model=model,
         wish=wish,
-        engines=tuple(engines),
+        engines=engines,
         max_gpus=max_gpus,
         found=tuple(sorted((answer for answer in answers if answer.options), key=_rank)),
         failed=tuple(sorted((answer for answer in answers if not answer.options), key=_farness)),
         refused=tuple(refused),
         currency=prices.currency if prices is not None else None,
-        unpriced=len(cards) - len(asked),
+        unpriced=len(planned) - len(asked),
+        unplanned=tuple(card for card in cards if card not in planned),
     )
+
+
+def _planned(cards: Sequence[Gpu]) -> list[Gpu]:
+    planned = [card for card in cards if card.is_planned]
+    if cards and not planned:
+        labels = ", ".join(card.label for card in cards)
+        raise UnknownGpu(
+            f"the engines' worker on {labels} is not one that kvplan knows", "NVIDIA and AMD cards are planned"
+        )
+    return planned
 
 
 def _gathered(engine: str, reasons: dict[int, Note | None]) -> Iterator[Refused]:
@@ -148,20 +163,52 @@ def _option(asker: Asker, ask: _Ask, card: Gpu, tensor: int, data: int, dtype: s
     plan = asker.plan(card, flags)
     running = plan.kv.max_running_requests
     if plan.fits and running is not None and running < share and asker.args.max_num_seqs is None:
-        flags |= {"max_num_seqs": share} | _batch(asker, plan, share)
-        plan = asker.plan(card, flags)
-    running = plan.kv.max_running_requests
-    held, needed, pool = _held(plan, ask.wish), plan.kv.sequence_bytes, plan.budget.kv_bytes
+        flags, plan = _wider(asker, ask.wish, card, flags, plan, share)
+    held, needed, pool = _running(plan, ask.wish), plan.kv.sequence_bytes, plan.budget.kv_bytes
     return Option(
         plan=plan,
         tensor=tensor,
         data=data,
-        requests=data * min(held, running or inf),
+        requests=data * held,
         left_bytes=pool - share * needed if pool is not None and needed is not None else None,
-        meets=min(held, running or inf) >= share,
+        meets=held >= share,
         flags={**ask.given, **flags},
         cost=ask.prices.cost(card.name, tensor * data) if ask.prices is not None else None,
     )
+
+
+def _wider(
+    asker: Asker, wish: Wish, card: Gpu, flags: dict[str, Any], plan: Plan, share: int
+) -> tuple[dict[str, Any], Plan]:
+    """Return the flags, and their plan, of the batch that holds most requests, and no more than `share`.
+
+    Each sequence of a batch takes memory from the pool, and a large batch all of it: where the pool does not hold what
+    is wished for, the best batch is the one that the pool just fills, however much more is wished for.
+    """
+
+    def tried(count: int) -> tuple[dict[str, Any], Plan]:
+        wide = flags | {"max_num_seqs": count} | _batch(asker, plan, count)
+        return wide, asker.plan(card, wide)
+
+    low, high = plan.kv.max_running_requests or share, share
+    best, full = (flags, plan), tried(share)
+    if _running(full[1], wish) >= share:
+        return full
+    if _held(plan, wish) <= low:  # the pool is the limit already
+        return best
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = tried(middle)
+        if _held(found[1], wish) >= middle:
+            low, best = middle, found
+        else:
+            high, full = middle, found
+    return max(best, full, key=lambda one: _running(one[1], wish))
+
+
+def _running(plan: Plan, wish: Wish) -> float:
+    """Return the requests of the wished context that one copy holds, and no more than it runs at once."""
+    return min(_held(plan, wish), plan.kv.max_running_requests or inf)
 
 
 def _batch(asker: Asker, plan: Plan, share: int) -> dict[str, int]:

@@ -74,7 +74,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The answer: `found` by rank, then the cards that do not do it, nearest first."""
+    """The answer: `found` by rank, then the cards that do not do it, nearest first.
+
+    `unplanned` are cards on which the engines run a worker whose rules kvplan does not know.
+    """
 
     model: ModelSpec
     wish: Wish
@@ -85,3 +88,4 @@ class Fit:
     refused: tuple[Refused, ...]
     currency: str | None = None
     unpriced: int = 0
+    unplanned: tuple[Gpu, ...] = ()

@@ -11,7 +11,8 @@ from kvplan.metrics.snapshot import Snapshot
 class Flow:
     """Rates; None is what is not known. `seconds` is None from the start of a server: nobody says how long ago it was.
 
-    `since` is "start" or "first snapshot"; `restarted` says that counters went back between the two.
+    `since` is "start" or "first snapshot"; `restarted` says that counters went back between the two, `still` that none
+    of them moved.
     """
 
     since: str
@@ -24,6 +25,7 @@ class Flow:
     hit_rate: float | None
     queried_tokens: float | None
     queue_seconds: float | None
+    still: bool
 
 
 def flow(first: Snapshot | None, last: Snapshot, interval: float | None) -> Flow:
@@ -49,6 +51,7 @@ def flow(first: Snapshot | None, last: Snapshot, interval: float | None) -> Flow
         hit_rate=hits / queried if hits is not None and queried else last.hit_rate,
         queried_tokens=queried,
         queue_seconds=counters["queue_seconds"] / queued if queued else None,
+        still=between and bool(counters) and not any(counters.values()),
     )
 
 

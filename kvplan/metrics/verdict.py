@@ -50,7 +50,8 @@ def _main(server: Snapshot, state: State, flow: Flow, max_num_seqs: int | None) 
     waiting = None if state.waiting is None else state.waiting - _deferred(state)
     usage = state.usage
     preempted = _preempted(flow)
-    if preempted and (usage is None or usage >= limits["pool_busy"].value):
+    # preemptions of now are proof of a full pool, whatever the gauge reads a moment later; old ones are not
+    if preempted and (usage is None or usage >= limits["pool_busy"].value or flow.since == "first snapshot"):
         fewer = _fewer(state)
         evidence = (*preempted, *_at("usage", usage, "pool_busy"))
         hint = f"lower {words['slots']}{fewer}, or give the pool more memory"
@@ -99,7 +100,9 @@ def _preempted(flow: Flow) -> tuple[str, ...]:
         told = f"{quantity(flow.preemptions_a_minute, 1)} preemptions a minute, above {limit:g}"
         return (told,) if flow.preemptions_a_minute > limit else ()
     if flow.preemptions_a_request is None:
-        return ()
+        odd = limits["preemptions_a_minute"].value
+        stuck = flow.finished == 0 and flow.preemptions is not None and flow.preemptions > odd
+        return (f"{flow.preemptions:,.0f} preemptions, and no request finished",) if stuck else ()
     limit = limits["preemptions_a_request"].value
     told = f"{quantity(flow.preemptions_a_request, 3)} preemptions a finished request, above {limit:g}"
     return (told,) if flow.preemptions_a_request > limit else ()
@@ -141,7 +144,7 @@ def _deferred(state: State) -> float:
 
 def _fewer(state: State) -> str:
     """Return the count that would fit: what runs holds `usage` of the pool, a well-used pool holds `pool_full`."""
-    if not state.running or not state.usage or state.running < 2:
+    if not state.running or not state.usage or state.running < 2 or state.usage < thresholds()["pool_busy"].value:
         return ""
     fit = math.floor(state.running * min(1.0, thresholds()["pool_full"].value / state.usage))
     return f" to about {max(1, fit):,}"
@@ -158,7 +161,10 @@ def _queued(flow: Flow) -> tuple[str, ...]:
 
 
 def _at(what: str, value: float | None, name: str) -> tuple[str, ...]:
-    return () if value is None else (f"{what} {_percent(value)}, at or above {_percent(thresholds()[name].value)}",)
+    if value is None:
+        return ()
+    limit = thresholds()[name].value
+    return (f"{what} {_percent(value)}, {'at or above' if value >= limit else 'now below'} {_percent(limit)}",)
 
 
 def _percent(share: float) -> str:

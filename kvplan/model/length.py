@@ -15,9 +15,11 @@ _LARGEST_FACTOR = 2**20
 
 def read_length(text: Fields, tokenizer: int | None) -> Length:
     """Read the length fields of the text section; the smallest given one is the limit."""
-    given = {key: value for key in _KEYS if (value := text.maybe_integer(key, high=_HIGH)) is not None}
-    key = min(given, key=given.__getitem__) if given else None
     override = text.maybe_integer("model_max_length", high=_HIGH)
+    # an override decides: what the class would have assumed is not read, and so not told as assumed
+    keys = _KEYS if override is None else [key for key in _KEYS if text.has(key)]
+    given = {key: value for key in keys if (value := text.maybe_integer(key, high=_HIGH)) is not None}
+    key = min(given, key=given.__getitem__) if given else None
     limit = given[key] if key is not None else None
     if override is not None:
         key, limit = "model_max_length", override

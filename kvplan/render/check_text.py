@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Finding, Report, Severity
 from kvplan.render.explain import explain
+from kvplan.render.text import verdict_word
 from kvplan.units import gib, quantity
 
 
@@ -53,9 +54,8 @@ def verdict(case: Case) -> str:
         return "would not start"
     if plan.kv.tokens is None or plan.kv.max_concurrency is None:
         return "fits"
-    return (
-        f"fits: {plan.kv.tokens:,} tokens, {quantity(plan.kv.max_concurrency, 2)} requests of {plan.kv.max_model_len:,}"
-    )
+    requests = f"{quantity(plan.kv.max_concurrency, 2)} requests of {plan.kv.max_model_len:,}"
+    return f"{verdict_word(plan)}: {plan.kv.tokens:,} tokens, {requests}"
 
 
 def hardware(case: Case) -> str:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from kvplan.model.spec import Chunked, State, Window
 from kvplan.planner import Plan
 from kvplan.render.table import markdown_table, table
-from kvplan.render.text import ENGINE_NAMES, describe_share, short_name
-from kvplan.units import binary, gib, quantity
+from kvplan.render.text import ENGINE_NAMES, describe_share, short_name, verdict_word
+from kvplan.units import gib, quantity
 
 HEADER = ("engine", "may use", "kv cache", "bytes a token", "tokens", "requests", "running", "verdict")
 RIGHT = frozenset({2, 3, 4, 5, 6})
@@ -77,7 +77,7 @@ def _row(plan: Plan) -> tuple[str, ...]:
         f"{kv.tokens:,}" if kv.tokens is not None else "-",
         quantity(kv.max_concurrency, 2) if kv.max_concurrency is not None else "-",
         f"{kv.max_running_requests:,}" if kv.max_running_requests is not None else "-",
-        plan.verdict or "-",
+        verdict_word(plan),
     )
 
 
@@ -88,21 +88,28 @@ def _difference(more: Plan, less: Plan) -> Difference:
     rule: Literal["memory", "bytes_per_token", "none"] = "none"
     if abs(tokens - 1) > _SAME:
         rule = "memory" if log(memory) >= -log(each) else "bytes_per_token"
-    return Difference((more.engine, less.engine), tokens, memory, each, rule, _why(more, less, tokens, rule))
+    why = _why(more, less, tokens, memory, each)
+    return Difference((more.engine, less.engine), tokens, memory, each, rule, why)
 
 
-def _why(more: Plan, less: Plan, tokens: float, rule: str) -> str:
-    if rule == "none":
-        return f"{_name(more)} and {_name(less)} hold the same number of tokens"
-    head = f"{_name(more)} holds {quantity(tokens, 2)} x the tokens of {_name(less)}, by its rule for "
-    if rule == "memory":
-        return (
-            head + f"memory: {gib(_bytes(more))} of KV cache against {gib(_bytes(less))}. "
-            f"{_name(more)} {_memory_rule(more)}; {_name(less)} {_memory_rule(less)}"
-        )
+def _why(more: Plan, less: Plan, tokens: float, memory: float, each: float) -> str:
+    """Say which rules make the ratio: of memory, of a token's bytes, or of both, whose product it is."""
+    names = (_name(more), _name(less))
+    if abs(tokens - 1) <= _SAME:
+        return f"{names[0]} and {names[1]} hold the same number of tokens"
+    head = f"{names[0]} holds {quantity(tokens, 2)} x the tokens of {names[1]}, "
+    memories = f"{gib(_bytes(more))} of KV cache against {gib(_bytes(less))}"
+    tokens_bytes = f"{round(_each(more)):,} against {round(_each(less)):,}"
+    by_memory = f"{names[0]} {_memory_rule(more)}; {names[1]} {_memory_rule(less)}"
+    by_token = f"{names[0]} {_token_rule(more)}; {names[1]} {_token_rule(less)}"
+    if abs(each - 1) <= _SAME:
+        return f"{head}by its rule for memory: {memories}. {by_memory}"
+    if abs(memory - 1) <= _SAME:
+        return f"{head}by its rule for a token's bytes: {tokens_bytes}. {by_token}"
     return (
-        head + f"a token's bytes: {binary(round(_each(more)))} against {binary(round(_each(less)))}. "
-        f"{_name(more)} {_token_rule(more)}; {_name(less)} {_token_rule(less)}"
+        f"{head}which is {quantity(memory, 2)} by its rule for memory ({memories})"
+        f" x {quantity(1 / each, 2)} by its rule for a token's bytes ({tokens_bytes})."
+        f" Memory: {by_memory}. Bytes: {by_token}"
     )
 
 

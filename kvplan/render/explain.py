@@ -31,7 +31,8 @@ def explain(plan: Plan) -> list[str]:
         lines += [f"  {text}" for text in _layer(cache, count, plan, tp)]
     if plan.kv.groups:
         lines += ["", "  the engine's groups (layers of a group share a block table; all groups draw from one pool)"]
-        lines += [f"    {_group(group)}" for group in plan.kv.groups]
+        alike = Counter(map(_group, plan.kv.groups))
+        lines += [f"    {told}" if count == 1 else f"    {count} times {told} each" for told, count in alike.items()]
     return [*lines, *_division(plan)]
 
 

@@ -78,6 +78,8 @@ def _told(fit: Fit, top: int) -> list[str]:
         else:
             sizes = ", ".join(str(size) for size in refused.sizes)
             lines.append(f"not allowed: TP {sizes} ({refused.engine}): {refused.reason.message}")
+    for card in fit.unplanned:
+        lines.append(f"not planned: {card.name}: the engines' worker on {card.label} is not one that kvplan knows")
     if fit.unpriced:
         lines.append(f"note: {fit.unpriced} cards have no price and were left out")
     return lines
@@ -169,6 +171,7 @@ def fit_object(fit: Fit) -> dict[str, Any]:
             for refused in fit.refused
         ],
         "unpriced": fit.unpriced,
+        "unplanned": [card.name for card in fit.unplanned],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.planner import Plan
-from kvplan.render.text import kv_dtype_name
+from kvplan.render.text import kv_dtype_name, verdict_word
 from kvplan.units import gib, quantity
 
 HEADER = ("gpu", "tp", "kv dtype", "length", "kv cache", "tokens", "requests", "verdict")
@@ -37,6 +37,6 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, ...]]:
 
 def _verdict(plan: Plan) -> str:
     if plan.verdict != "refused":
-        return plan.verdict or "-"
+        return verdict_word(plan)
     reason = plan.reasons[0]
     return f"refused: {reason.hint if reason.code == 'max_model_len_does_not_fit' else reason.message}"

@@ -108,6 +108,8 @@ def _notes(report: Report) -> list[str]:
         notes.append("counters went back between the snapshots: the server restarted, or the newer one was given first")
     elif report.flow.since == "start" and report.flow.preemptions is not None:
         notes.append("one snapshot counts from the server's start; a second --metrics gives the rates of now")
+    elif report.flow.still:
+        notes.append("no counter moved between the snapshots: the same scrape twice, or a server that stands still")
     elif report.flow.seconds is None and report.flow.since != "start":
         notes.append("the snapshots hold no time: --interval SECONDS gives rates by the minute")
     return notes

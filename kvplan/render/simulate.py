@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kvplan.simulate.advice import Advice, suggested_length
+from kvplan.simulate.advice import suggested_length
 from kvplan.simulate.answers import Candidate, Fleet
 from kvplan.simulate.baselines import Chat, Reclaim
 from kvplan.simulate.deployment import Deployment
 from kvplan.simulate.promise import Promise
 from kvplan.simulate.quantiles import Quantiles
 from kvplan.simulate.run import Result
+from kvplan.simulate.trials import Advice
 
 PERCENTS = (50, 90, 95, 99)
 LATENCIES = {

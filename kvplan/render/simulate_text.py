@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from kvplan.render.simulate import LATENCIES, PERCENTS, Report
 from kvplan.render.table import table
 from kvplan.render.text import where
-from kvplan.simulate.advice import Advice, suggested_length
+from kvplan.simulate.advice import suggested_length
 from kvplan.simulate.answers import MAX_REPLICAS
 from kvplan.simulate.baselines import Chat, Reclaim
 from kvplan.simulate.promise import Promise
@@ -16,6 +16,7 @@ from kvplan.simulate.quantiles import Quantiles
 from kvplan.simulate.run import Result
 from kvplan.simulate.settings import Settings
 from kvplan.simulate.trace.problems import WORDS, Seen
+from kvplan.simulate.trials import Advice, Replayed
 from kvplan.units import MIB, quantity
 
 _Row = tuple[str, str]
@@ -43,7 +44,7 @@ def report_text(report: Report) -> list[str]:
         compared_table([report.result, *report.compared]) if report.compared else [],
         _answers(report, report.promise) if report.promise is not None else [],
         [f"  {_OUTCOMES[report.result.outcome]}"] if report.result.outcome in _OUTCOMES else [],
-        [f"  {_advice(one)}" for one in report.advice],
+        [f"  {line}" for one in report.advice for line in _advice(one)],
     ):
         lines += ["", *part] if part else []
     return lines
@@ -199,8 +200,31 @@ def _answers(report: Report, promise: Promise) -> list[str]:
     return lines
 
 
-def _advice(one: Advice) -> str:
-    return f"next: {one.flags}   ({one.why})" if one.flags else f"note: {one.why}"
+def _advice(one: Advice) -> list[str]:
+    if not one.flags:
+        return [f"note: {one.why}"]
+    if one.replayed is not None:
+        told = f"replayed: {_change(one.replayed)}"
+    elif one.flags.startswith("--replicas"):
+        told = "not tried"
+    else:
+        name, value = one.flags.removeprefix("--").split()
+        told = f"not tried: --compare {name.replace('-', '_')}={value} does"
+    price = f"; the price: {one.price}" if one.price else ""
+    return [f"next: {one.flags}   ({one.why})", f"      {told}{price}"]
+
+
+def _change(replayed: Replayed) -> str:
+    """Return what differs between two replays, as a terminal shows the figures."""
+    old, new = replayed.before, replayed.after
+    pairs = (
+        ("{} finished", f"{old.finished:,}", f"{new.finished:,}"),
+        ("wait p99 {}", _time(old.queue_p99_ns), _time(new.queue_p99_ns)),
+        ("next token p99 {}", _time(old.itl_p99_ns), _time(new.itl_p99_ns)),
+        ("{} tokens/s", quantity(old.tokens_per_s, 1), quantity(new.tokens_per_s, 1)),
+        ("{} preemptions", f"{old.preemptions:,}", f"{new.preemptions:,}"),
+    )
+    return ", ".join(told.format(f"{one} -> {other}") for told, one, other in pairs if one != other)
 
 
 def _aligned(rows: Sequence[_Row]) -> list[str]:

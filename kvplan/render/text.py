@@ -142,13 +142,18 @@ def _verdict(plan: Plan) -> list[str]:
     copies = plan.engine_settings.get("data_parallel_size") or 1
     if copies > 1:
         requests += f", on each of {copies} engines"
-    # SGLang and TensorRT-LLM start with a pool that holds no request of the full length
-    verdict = "fits" if kv.max_concurrency >= 1 else "starts"
+    verdict = verdict_word(plan)
     blocks = f"{kv.num_blocks:,} blocks of {kv.block_size}" if kv.num_blocks is not None and kv.block_size else ""
     if len(kv.groups) > 1 and blocks:  # tokens are the engine's requests times their length, not blocks times size
         return ["", f"{verdict}: {kv.tokens:,} tokens, which is {requests}; {blocks}", *next_step(plan)]
     within = f" in {blocks}" if blocks and kv.block_size != 1 else ""
     return ["", f"{verdict}: {kv.tokens:,} tokens{within}, {requests}", *next_step(plan)]
+
+
+def verdict_word(plan: Plan) -> str:
+    """Return `fits`, `starts`, `refused` or `-`: some engines start with a pool that holds no whole request."""
+    held = plan.kv.max_concurrency
+    return "starts" if plan.verdict == "fits" and held is not None and held < 1 else plan.verdict or "-"
 
 
 def _refusals(reasons: Sequence[Note]) -> list[str]:

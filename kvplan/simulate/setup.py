@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kvplan.errors import UsageError
+from kvplan.errors import UsageError, WouldNotStart
 from kvplan.model.spec import Window
 from kvplan.planner import GroupFacts, Plan
 from kvplan.simulate.settings import Settings, consistent
@@ -18,13 +18,14 @@ _WINDOWS = ("window", "latent_window")
 def settings_of(plan: Plan, **own: Any) -> Settings:
     """Return the scheduler's settings of a vLLM plan; `own` are those that a plan does not know (arrival, n, …).
 
-    Raises UsageError where the plan has no pool, or the cache a form that the simulator has no rules for.
+    Raises WouldNotStart where the plan is refused, UsageError where it has no pool, or the cache a form that the
+    simulator has no rules for.
     """
     if plan.engine != "vllm":
         raise UsageError(f"kvplan simulates vLLM's scheduler, not that of {plan.engine}", "--engine vllm")
     if plan.verdict == "refused":
         reason = plan.reasons[0] if plan.reasons else None
-        raise UsageError(
+        raise WouldNotStart(
             f"the engine would not start: {reason.message if reason else ''}", reason.hint if reason else ""
         )
     told = plan.engine_settings

@@ -202,3 +202,14 @@ def test_a_value_that_the_engine_would_not_take(folder, flags, refused):
 def test_a_misspelt_flag_is_named_for_any_release(folder, image, flag, severities):
     (folder / "pod.yaml").write_text(pod(flag).replace("vllm/vllm-openai:v0.33.0", image))
     assert [f.severity for f in checked("pod.yaml").findings if f.rule == "KVP011"] == severities
+
+
+@pytest.mark.parametrize(("length", "severities"), [(200000, [Severity.WARNING]), (131072, [])])
+def test_tensorrt_llm_lowers_a_length_beyond_the_model(folder, length, severities):
+    text = pod().replace("vllm/vllm-openai:v0.33.0", "nvcr.io/nvidia/tensorrt-llm/release:1.2.0")
+    command = f"command: [trtllm-serve, meta-llama/Llama-3.1-8B, --max_seq_len, '{length}']\n"
+    (folder / "pod.yaml").write_text(re.sub(r"args: .*\n", command, text))
+    told = checked("pod.yaml")
+    assert [f.severity for f in told.findings if f.rule == "KVP004"] == severities
+    assert told.cases[0].plan is not None
+    assert told.cases[0].plan.kv.max_model_len == 131_072

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from math import prod
 
 import pytest
 
+import kvplan
 from kvplan.cli import run
 from kvplan.schemas import SCHEMAS
 
@@ -75,18 +78,65 @@ def test_what_cannot_be_read_is_one_line(capsys, words, error, hint):
     assert hint in err
 
 
+@pytest.mark.parametrize("name", ["trtllm", "trt-llm", "trtllm@1.2", "vllm,trtllm"])
+def test_other_names_of_an_engine(capsys, name):
+    words = ["size", LLAMA, "--gpu", "h100-sxm", "--max-seq-len", "8192", "--engine"]
+    theirs = call(capsys, *words, name)
+    assert theirs == call(capsys, *words, name.replace("trtllm", "tensorrt-llm").replace("trt-llm", "tensorrt-llm"))
+    assert theirs[0] == 0
+    made = kvplan.plan(LLAMA, engine=name.rpartition(",")[2], max_seq_len=8192)
+    assert made.engine == "tensorrt-llm"
+    code, out, _ = call(
+        capsys, "fit", LLAMA, "--concurrency", "4", "--context", "8k", "--gpu", "h100", "--engine", name
+    )
+    assert code == 0
+    assert "trt" not in out
+    code, _, err = call(capsys, *words, "trtlm")
+    assert (code, err.splitlines()[0]) == (
+        2,
+        "error: kvplan does not plan the engine 'trtlm'",
+    )  # not: the flag is wrong
+
+
+def test_explain_answers_for_one_deployment(capsys):
+    for words in (["--engine", "vllm,sglang"], ["-tp", "1,2"]):
+        code, out, err = call(capsys, "size", LLAMA, "--gpu", "h100-sxm", "--explain", *words)
+        assert (code, out) == (2, "")
+        assert err == "error: --explain answers for one deployment, in text or markdown\n"
+
+
 def test_engines_side_by_side_and_the_rule_between_them(capsys):
     words = ["size", "openai/gpt-oss-20b", "--gpu", "h100-sxm", "--engine", "vllm,sglang"]
     code, out, _ = call(capsys, *words)
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["vLLM", "SGLang"]
     assert "by its rule for a token's bytes" in out
+    assert_factors_make_the_ratio(out)
     code, out, _ = call(capsys, *words, "--format", "json")
     told = json.loads(out)
     (difference,) = told["differences"]
     first, second = (plan["kv"]["tokens"] for plan in told["plans"])
     assert difference["tokens_ratio"] == pytest.approx(max(first, second) / min(first, second))
     assert difference["memory_ratio"] / difference["bytes_per_token_ratio"] == pytest.approx(difference["tokens_ratio"])
+
+
+def assert_factors_make_the_ratio(out: str) -> None:
+    """Hold what a line with two rules prints to its own arithmetic."""
+    number = r"([0-9.]+)"
+    told = re.findall(rf"holds {number} x the tokens.* is {number} by its rule.* x {number} by its rule", out)
+    assert told
+    for ratio, *factors in told:
+        assert prod(map(float, factors)) == pytest.approx(float(ratio), rel=0.01)
+
+
+def test_both_rules_are_named_where_both_make_the_difference(capsys):
+    code, out, _ = call(capsys, "size", "openai/gpt-oss-20b", "--gpu", "l4", "--engine", "vllm,sglang,tensorrt-llm")
+    assert code == 0
+    assert "of SGLang, which is 2.08 by its rule for memory" in out
+    assert "x 1.74 by its rule for a token's bytes (25,373 against 44,237)" in out
+    assert_factors_make_the_ratio(out)
+    verdicts = [line.split()[-1] for line in out.splitlines()[3:6]]
+    assert verdicts == ["fits", "starts", "fits"]  # SGLang's pool holds 0.39 of a request
 
 
 def test_memory_makes_the_difference_where_a_token_costs_the_same(capsys):

@@ -61,6 +61,16 @@ def test_no_is_an_answer_with_the_closest(capsys):
     assert "closest: 16 x h100-sxm (fp8, TP " in out
 
 
+def test_a_card_that_cannot_be_planned_is_named_beside_the_answer(capsys):
+    code, out, err = call(capsys, "fit", MODEL, *LOAD, "--gpu", "h100,max-1550")
+    assert (code, err) == (0, "")
+    assert "  fits: 16 requests of 8,192 tokens at once on 1 of 1 cards" in out
+    assert "not planned: max-1550: the engines' worker on " in out
+    code, out, err = call(capsys, "fit", MODEL, *LOAD, "--gpu", "max-1550")
+    assert (code, out) == (2, "")
+    assert "hint: NVIDIA and AMD cards are planned" in err
+
+
 def test_a_context_beyond_the_model_is_told_once(capsys):
     code, out, _ = call(capsys, "fit", MODEL, "--concurrency", "1", "--context", "200000", "--gpu", "h100-sxm")
     assert code == 1

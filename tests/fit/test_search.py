@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import kvplan
-from kvplan.errors import UnknownEngine, UsageError
+from kvplan.errors import UnknownEngine, UnknownGpu, UsageError
 from kvplan.fit.prices import Offer, Prices
 from kvplan.fit.search import fit
 from kvplan.fit.wish import Wish
@@ -104,6 +104,26 @@ def test_what_nothing_holds_comes_with_the_closest():
     closest = found.failed[0].closest
     assert (closest.gpus, closest.meets) == (16, False)
     assert 100 < closest.requests < 3200
+
+
+@pytest.mark.parametrize(("name", "card", "context"), [(L70, "l4", 32_000), (L8, "h100-sxm", 256)])
+def test_the_closest_is_no_worse_where_more_is_wished_for(name, card, context):
+    held = [
+        (found.found[0].best if found.found else found.failed[0].closest).requests
+        for wished in (20, 300, 2000, 5000, 20_000, 1_000_000)
+        for found in [fit(model(name), Wish(wished, context), cards(card), max_gpus=16 if name == L70 else 1)]
+    ]
+    missed = [requests for requests in held if requests < 1_000_000]
+    assert missed[-1] == max(held)
+    assert all(requests > 10 for requests in held)
+
+
+def test_a_card_that_cannot_be_planned_does_not_hide_the_others():
+    found = fit(model(L8), Wish(8, 8192), cards("h100-sxm", "max-1550"))
+    assert [answer.gpu.name for answer in found.found] == ["h100-sxm"]
+    assert [card.name for card in found.unplanned] == ["max-1550"]
+    with pytest.raises(UnknownGpu, match="Max 1550"):
+        fit(model(L8), Wish(8, 8192), cards("max-1550"))
 
 
 def test_a_context_beyond_the_model_is_refused_in_any_size():

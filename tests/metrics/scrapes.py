@@ -19,8 +19,8 @@ vllm:num_preemptions_total{{{label}}} {preemptions}
 vllm:num_preemptions_created{{{label}}} 1.76e+09
 vllm:prefix_cache_queries_total{{{label}}} {queries:e}
 vllm:prefix_cache_hits_total{{{label}}} {hits:e}
-vllm:request_success_total{{{label},finished_reason="stop"}} {finished - 10}
-vllm:request_success_total{{{label},finished_reason="length"}} 10
+vllm:request_success_total{{{label},finished_reason="stop"}} {max(0, finished - 10)}
+vllm:request_success_total{{{label},finished_reason="length"}} {min(10, finished)}
 vllm:cache_config_info{{block_size="16",enable_prefix_caching="True",engine="0",num_gpu_blocks="27896"}} 1.0
 process_open_fds 45.0
 {extra}"""

@@ -109,6 +109,46 @@ def test_old_preemptions_are_no_trouble_of_today(audit):
     )
 
 
+@pytest.mark.parametrize(
+    ("last", "verdict", "evidence"),
+    [
+        ({"preemptions": 1000, "finished": 1000}, "over_admission", "900 preemptions, and no request finished"),
+        ({"preemptions": 102, "finished": 1000}, "over_admission", "2 preemptions, and no request finished"),
+        ({"preemptions": 101, "finished": 1000}, "tight", ""),  # the odd one
+        ({"preemptions": 100, "finished": 1000}, "tight", ""),
+        ({"preemptions": 102, "finished": 1100}, "over_admission", "0.020 preemptions a finished request, above 0.01"),
+        ({"preemptions": 101, "finished": 1100}, "tight", ""),
+    ],
+)
+def test_preemptions_where_few_or_none_finish(audit, last, verdict, evidence):
+    report = audit(vllm(usage=0.92, preemptions=100, finished=1000), vllm(usage=0.92, **last))
+    assert report.verdict == verdict
+    assert evidence in report.findings[0].evidence or not evidence
+    assert report.trouble == (verdict == "over_admission")
+
+
+def test_a_server_that_has_finished_nothing_since_its_start(audit):
+    assert audit(vllm(usage=0.92, preemptions=900, finished=0)).verdict == "over_admission"
+    assert audit(vllm(usage=0.92, preemptions=1, finished=0)).verdict == "tight"
+    after = audit(vllm(preemptions=900, finished=5000), vllm(usage=0.92, preemptions=40, finished=0))
+    assert (after.flow.restarted, after.verdict) == (True, "over_admission")
+
+
+def test_preemptions_of_now_outweigh_what_the_gauge_reads_a_moment_later(audit):
+    first, last = vllm(usage=0.99, preemptions=0), vllm(running=20, usage=0.4, preemptions=900)
+    (found,) = audit(first, last, interval=60).findings
+    assert (found.code, found.evidence[1]) == ("over_admission", "usage 40.0 %, now below 80.0 %")
+    assert found.hint.startswith("lower --max-num-seqs, or")
+
+
+def test_the_same_snapshot_twice_is_said(audit):
+    report = audit(vllm(usage=0.92, preemptions=900), vllm(usage=0.92, preemptions=900))
+    assert report.verdict == "tight"
+    assert any("no counter moved" in line for line in metrics_text(report))
+    moved = audit(vllm(preemptions=900), vllm(preemptions=900, finished=1001))
+    assert not any("no counter moved" in line for line in metrics_text(moved))
+
+
 def test_the_time_may_stand_in_the_scrapes(audit):
     def stamped(text: str, at: int) -> str:
         return "\n".join(f"{line} {at}" if line.startswith("vllm:") else line for line in text.splitlines())

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from model.reading import shape_of
 
+import kvplan
 from kvplan.assets import PROFILES
 from kvplan.errors import InvalidConfig, UnknownArchitecture
 from kvplan.model import families
@@ -74,3 +75,10 @@ def test_class_defaults_are_named_after_their_model_type(path):
     assert profile["source"]
     assert profile["defaults"] or profile["sections"]
     assert all(value is not None for value in profile["defaults"].values())
+
+
+def test_a_default_that_an_override_outweighs_is_not_assumed():
+    model = kvplan.load_model("moonshotai/Kimi-Linear-48B-A3B-Instruct")  # model_max_length 1,048,576; its class: 4,096
+    assert (model.length.key, model.length.limit) == ("model_max_length", 1_048_576)
+    assert "max_position_embeddings" not in [fact.name for fact in model.assumed]
+    assert kvplan.plan(model).warnings == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.errors import UsageError
-from kvplan.simulate.advice import advise, suggested_length
+from kvplan.simulate.advice import proposals, suggested_length
 from kvplan.simulate.answers import candidates, fleet
 from kvplan.simulate.baselines import BASELINES, Scenario
-from kvplan.simulate.deployment import Ask, deploy
+from kvplan.simulate.deployment import Ask, changed, deploy
 from kvplan.simulate.promise import parse_promise
 from kvplan.simulate.quantiles import Quantiles
 from kvplan.simulate.request import Request
@@ -23,6 +24,7 @@ from kvplan.simulate.summary import MAX_POINTS, Curve
 from kvplan.simulate.synthetic import parse_load
 from kvplan.simulate.tasks import Task, merged, replicas, run_task, run_tasks
 from kvplan.simulate.trace.problems import Problems
+from kvplan.simulate.trials import Trial, advise, outcome
 
 TOLD = Settings(num_blocks=301, max_num_seqs=32, max_num_batched_tokens=512, max_model_len=4096, arrival="clock")
 LOAD = Made(parse_load("prompt=exp(200) output=exp(60) rate=20 requests=150"), 3)
@@ -112,18 +114,68 @@ def test_candidates_are_ranked_and_replicas_are_the_fewest():
     assert fleet(best, parse_promise("ttft_p50=1ns"), LOAD, run_tasks).count is None
 
 
-def test_advice_comes_in_the_order_of_a_practitioner():
+HEAVY = Made(parse_load("prompt=exp(300) output=exp(200) rate=40 requests=150"), 3)
+
+
+def trial(source, **own) -> Trial:
     ask = Ask(None, {}, {"num_blocks": 301, "max_num_seqs": 64, "max_num_batched_tokens": 512, "max_model_len": 4096,
-                         "arrival": "clock"})  # fmt: skip
-    heavy = Made(parse_load("prompt=exp(300) output=exp(200) rate=40 requests=150"), 3)
+                         "arrival": "clock", **own})  # fmt: skip
     base = deploy(ask)
-    result = run_task(Task(Scenario("", base.settings), heavy))
-    codes = [one.code for one in advise(base, result)]
+    return Trial(ask, base, run_task(Task(Scenario("", base.settings), source)), source, run_tasks)
+
+
+def test_proposals_come_in_the_order_of_a_practitioner():
+    heavy = trial(HEAVY)
+    codes = [one.code for one in proposals(heavy.deployment, heavy.result)]
     order = ["lengths", "utilisation", "batched_tokens", "preemptions", "kv_dtype", "tensor_parallel", "scale_out"]
     assert codes == [code for code in order if code in codes]
     assert {"preemptions", "scale_out"} <= set(codes)
-    idle = run_task(Task(Scenario("", base.settings), AtHand((Request(0, 0, 10, 2),), Problems())))
-    assert [one.code for one in advise(base, idle)] == ["lengths", "utilisation"]
+    idle = trial(AtHand((Request(0, 0, 10, 2),), Problems()))
+    assert [one.code for one in advise(idle)] == ["lengths", "utilisation"]
+
+
+@pytest.mark.parametrize("own", [{}, {"max_num_seqs": 4}, {"num_blocks": 3001}, {"max_model_len": 600}])
+def test_advice_is_what_its_replay_shows(own):
+    """Each change, replayed by hand, comes to the figures that the advice names, and is better in one of them."""
+    asked = trial(HEAVY, **own)
+    found = advise(asked)
+    assert len({one.flags.split()[0] for one in found if one.flags}) == sum(bool(one.flags) for one in found)
+    for one in found:
+        if not one.flags:
+            continue
+        name, value = one.flags.removeprefix("--").split()
+        key, number = name.replace("-", "_"), int(value)
+        settings = asked.deployment.settings
+        if key != "replicas":
+            settings = deploy(changed(asked.ask, {key: number})).settings
+        again = merged(run_tasks(replicas(Scenario("", settings), HEAVY, number if key == "replicas" else 1)), "")
+        assert one.replayed is not None
+        old, new = one.replayed.before, one.replayed.after
+        assert (old, new) == (outcome(asked.result), outcome(again))
+        assert (new.finished, -new.preemptions, -new.queue_p99_ns) != (
+            old.finished,
+            -old.preemptions,
+            -old.queue_p99_ns,
+        )
+        if new.finished == old.finished:
+            assert new.queue_p99_ns <= old.queue_p99_ns * 1.02
+            assert new.tokens_per_s >= old.tokens_per_s * 0.98
+
+
+def test_where_sequences_are_the_limit_more_of_them_are_proposed():
+    few = next(one for one in advise(trial(HEAVY, max_num_seqs=4)) if one.code == "sequences")
+    assert few.why.startswith("sequences limit this load: 4 of 4 ran while up to ")
+    assert few.flags.startswith("--max-num-seqs ")
+    assert int(few.flags.split()[1]) > 4
+    assert few.replayed is not None
+    assert few.replayed.after.queue_p99_ns < few.replayed.before.queue_p99_ns
+
+
+def test_a_long_load_is_not_replayed_again(monkeypatch):
+    monkeypatch.setattr("kvplan.simulate.trials._SHORT", 0)
+    found = advise(replace(trial(HEAVY), run=lambda _: pytest.fail("replayed")))
+    assert [one for one in found if one.replayed is not None] == []
+    assert "" in [one.flags for one in found if one.code == "preemptions"]
 
 
 def test_suggested_lengths_hold_the_trace():

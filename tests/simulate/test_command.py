@@ -87,6 +87,13 @@ def test_a_promise_that_nothing_keeps_is_a_no(capsys):
     assert "refused: not even 64 engines" in out
 
 
+def test_a_plan_that_would_not_start_is_a_no(capsys):
+    code, out, err = call(capsys, "meta-llama/Llama-3.1-70B", "--gpu", "l4", *LOAD)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: the engine would not start: nothing is left for the KV cache")
+    assert "hint: more GPUs (--tensor-parallel-size), a larger card" in err
+
+
 def test_problems_are_told_and_strict_refuses(tmp_path, capsys):
     path = tmp_path / "t.csv"
     path.write_text("prompt,output\n30,4\n,4\n99999,4\n5000,1\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import kvplan
-from kvplan.errors import UsageError
+from kvplan.errors import UsageError, WouldNotStart
 from kvplan.simulate.clock import Clock
 from kvplan.simulate.deployment import Ask, changed, deploy, parse_changes
 from kvplan.simulate.setup import settings_of
@@ -45,7 +45,7 @@ def test_the_pool_of_a_plan(model, blocks, groups):
     ],
 )
 def test_what_cannot_be_simulated_is_refused(model, flags, says):
-    with pytest.raises(UsageError, match=says):
+    with pytest.raises((UsageError, WouldNotStart), match=says):
         settings_of(kvplan.plan(model, **flags))
 
 

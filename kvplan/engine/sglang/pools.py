@@ -237,9 +237,9 @@ def state_slots(settings: Settings, slot: int, rest: float, asked: int | None, *
         reserved = min(requests, count // per_request) + 1 if drafts else 0
     rest -= slot * reserved * drafts / GIB
     if count <= 0:
+        left = f"{rest:.2f} GiB are left" if rest > 0 else f"{-rest:.2f} GiB are missing"
+        more = "a larger --mem-fraction-static, fewer draft tokens, or more GPUs (--tp-size)"
         raise PoolRefused(
-            "states_do_not_fit",
-            f"no room for a state cache: {rest:.2f} GiB are left, one slot takes {slot / MIB:.2f} MiB",
-            "a larger --mem-fraction-static, fewer draft tokens, or more GPUs",
+            "states_do_not_fit", f"no room for a state cache: {left}, one slot takes {slot / MIB:.2f} MiB", more
         )
     return Slots(count, slot, rest - (count + padding) * slot / GIB)

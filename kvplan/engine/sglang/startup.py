@@ -128,16 +128,24 @@ def _size(
     return Sized(pools, _requests(settings, pools.tokens, states), available, states)
 
 
+_MORE = "more GPUs (--tp-size), a larger card, or smaller weights"
+
+
 def _no_room(settings: Settings, memory: Memory, release: Release) -> PoolRefused:
+    if memory.after <= 0:
+        missing = f"{memory.before - memory.after:.2f} GiB a GPU, and {memory.before:.2f} GiB are free before the load"
+        return PoolRefused("weights_exceed_memory", f"the weights do not fit the card: they take {missing}", _MORE)
     least = 1 - memory.after / memory.before if memory.before else 1.0
     message = (
         f"the weights leave no memory for the KV cache under a static fraction of {settings.fraction:g}:"
         f" {memory.after:.2f} of {memory.before:.2f} GiB are free after the load"
     )
     if least >= 1 or not release.weights_refused:
-        return PoolRefused("weights_exceed_memory", message, "more GPUs, or smaller weights")
+        return PoolRefused("weights_exceed_memory", message, _MORE)
     return PoolRefused(
-        "weights_exceed_memory", message, f"--mem-fraction-static above {ceil(least * 1000) / 1000:.3f}, or more GPUs"
+        "weights_exceed_memory",
+        message,
+        f"--mem-fraction-static above {ceil(least * 1000) / 1000:.3f}, or more GPUs (--tp-size)",
     )
 
 

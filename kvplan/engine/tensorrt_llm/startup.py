@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.tensorrt_llm.budget import fraction_of, split
@@ -22,7 +23,7 @@ def plan_tensorrt_llm(
     """Plan one TensorRT-LLM deployment of its PyTorch backend; everything beyond bytes a token is modelled."""
     del draft  # its KV cache is small beside the model's, and the public code does not say how it is counted
     kv_dtype, dtype = _kv_dtype(model, args), _dtype(model, args)
-    length = args.max_model_len if isinstance(args.max_model_len, int) else model.length.limit or _NO_LENGTH
+    length, lowered = _length(model, args)
     tensor = 1 if args.tensorrt_llm.enable_attention_dp else args.tensor_parallel_size
     pools = layer_pools(
         model,
@@ -35,7 +36,7 @@ def plan_tensorrt_llm(
     reasons = _refusals(model, args, gpu)
     budget = split(model, args, gpu, release, dtype)
     block = args.block_size or release.tokens_per_block
-    warnings = _warnings(model, gpu, release)
+    warnings = lowered + _warnings(model, gpu, release)
     kv = _empty(pools, block, length)
     if budget.kv_bytes is not None and not reasons:
         available = budget.kv_bytes
@@ -49,7 +50,7 @@ def plan_tensorrt_llm(
                 Note(
                     "no_kv_memory",
                     "nothing is left for the KV cache after the warm-up",
-                    "more GPUs, or smaller weights",
+                    "more GPUs (--tp-size), a larger card, or smaller weights",
                 )
             )
         elif kv.max_model_len < length:
@@ -94,6 +95,23 @@ _DEFAULTED = {
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------
+
+
+# Rope types whose factor the config's length holds already
+_STRETCHED = frozenset({"su", "longrope", "llama3", "yarn"})
+
+
+def _length(model: ModelSpec, args: EngineArgs) -> tuple[int, list[Note]]:
+    """Return max_seq_len, which a model's own limit lowers with a warning (model_engine.py of 1.0 to 1.2)."""
+    factors = [rope.factor for rope in model.length.ropes if rope.factor and rope.kind not in _STRETCHED]
+    limit = ceil(model.length.limit * (factors or [1.0])[-1]) if model.length.limit else None
+    if not isinstance(args.max_model_len, int):
+        return limit or _NO_LENGTH, []
+    asked = args.max_model_len
+    if limit is None or asked <= limit:
+        return asked, []
+    message = f"max_seq_len {asked} is larger than what the model supports: TensorRT-LLM sets it to {limit}"
+    return limit, [Note("max_seq_len_lowered", message, f"--max-seq-len {limit}")]
 
 
 def _kv_dtype(model: ModelSpec, args: EngineArgs) -> str:

@@ -56,7 +56,7 @@ def _no_room(pool: Pool, length: int, available: int, longest: int, budget: Budg
     if usable <= 0:
         left = min((line.bytes for line in budget.lines if line.name == "kv_cache"), default=available)
         lost = f"{gib(-left, 2)} are missing" if left < 0 else f"{gib(available, 2)} are less than one block"
-        more = "more GPUs (--tensor-parallel-size), or smaller weights"
+        more = "more GPUs (--tensor-parallel-size), a larger card, or smaller weights"
         # utilisation helps where the rest of the card would do
         share = "a larger --gpu-memory-utilization, " if 0 < -left < memory - (budget.requested_bytes or memory) else ""
         return Note("no_kv_memory", f"nothing is left for the KV cache: {lost}", share + more)

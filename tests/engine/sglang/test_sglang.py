@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -80,6 +81,16 @@ def test_a_log_of_glm_5_on_rocm_0_5_8():
         "zai-org/GLM-5-FP8", engine="sglang@0.5.8", gpu="mi355x", tp_size=8, kv_cache_dtype="fp8_e4m3", **memory
     )
     assert plan.kv.tokens == pytest.approx(3_262_823, rel=0.001)
+
+
+def test_weights_beyond_the_card_are_told_without_negative_memory():
+    for model in ("meta-llama/Llama-3.1-70B", "moonshotai/Kimi-Linear-48B-A3B-Instruct"):
+        (reason,) = kvplan.plan(model, engine="sglang", gpu="l40s").reasons
+        assert re.search(r"-[0-9]", reason.message) is None
+        assert "more GPUs (--tp-size)" in reason.hint
+    assert kvplan.plan("meta-llama/Llama-3.1-70B", engine="sglang", gpu="l40s").reasons[0].message == (
+        "the weights do not fit the card: they take 131.45 GiB a GPU, and 44.03 GiB are free before the load"
+    )
 
 
 def test_a_refusal_advises_the_fraction_that_a_log_advises():

@@ -42,6 +42,16 @@ def test_a_length_that_the_pool_cannot_hold_shrinks_and_is_no_refusal():
     assert "max_seq_len_shrunk" in [note.code for note in made.warnings]
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"), [(131_072, 131_072), (131_073, 131_072), (200_000, 131_072), (None, 131_072)]
+)
+def test_a_length_beyond_the_model_is_lowered_to_it_and_is_no_refusal(asked, told):
+    made = plan(max_seq_len=asked)
+    assert (made.verdict, made.kv.max_model_len, made.engine_settings["max_seq_len"]) == ("fits", told, told)
+    lowered = [note for note in made.warnings if note.code == "max_seq_len_lowered"]
+    assert [note.hint for note in lowered] == ["--max-seq-len 131072"] * (asked is not None and asked > told)
+
+
 def test_windows_have_pools_of_their_own():
     made = plan("openai/gpt-oss-20b", max_seq_len=8192)
     assert [pool.name for pool in made.kv.pools] == ["full", "window_128"]
