@@ -44,6 +44,7 @@ class Gpu:
     name: str
     label: str
     vendor: str
+    architecture: str
     driver_name: str
     compute_capability: tuple[int, int] | None
     memory_bytes: int
@@ -187,6 +188,7 @@ def _gpu(name: str, among: tuple[str, ...]) -> Gpu:
         name=name,
         label=facts["label"],
         vendor=facts["vendor"],
+        architecture=facts["architecture"],
         driver_name=drivers[0],
         compute_capability=tuple(facts["compute_capability"]) if "compute_capability" in facts else None,
         memory_bytes=memory,

@@ -86,8 +86,19 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Smaller:
+    """A smaller KV dtype that the engine takes here, and how many times the tokens its pool would hold."""
+
+    dtype: str
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What an engine would make of a model on a card. `gpu_count` is the number of cards that one deployment takes."""
+    """What an engine would make of a model on a card. `gpu_count` is the number of cards that one deployment takes.
+
+    `smaller` is what the command line asks for beside, where a smaller KV dtype holds more; None in every other plan.
+    """
 
     model: ModelSpec
     engine: str
@@ -102,6 +113,7 @@ class Plan:
     verdict: Verdict | None
     reasons: tuple[Note, ...]
     warnings: tuple[Note, ...]
+    smaller: Smaller | None = None
 
     @property
     def fits(self) -> bool:

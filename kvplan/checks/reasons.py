@@ -10,7 +10,7 @@ from kvplan.planner import Note
 TENSOR_PARALLEL = frozenset({
     "heads_not_divisible", "kv_heads_not_divisible", "state_not_divisible", "vision_heads_not_divisible",
     "quantization_block_not_divisible", "too_many_stages", "attention_dp_not_divisible",
-    "context_parallel_unsupported",
+    "context_parallel_unsupported", "experts_not_divisible",
 })  # fmt: skip
 BEYOND_MODEL = frozenset({"max_model_len_too_long", "context_length_exceeds_model", "max_seq_len_lowered"})
 BEYOND_POOL = frozenset({"max_model_len_does_not_fit", "context_exceeds_pool", "max_seq_len_shrunk"})

@@ -134,6 +134,10 @@ def command(
 
         return compare(spec, engine, flags, settings, output, plot)
     plans = [plan(spec, engine=engine, local=not no_local, **flags, **setting) for setting in settings]
+    if len(plans) == 1 and output is not Format.json:
+        from kvplan.fit.smaller import with_smaller
+
+        plans = [with_smaller(spec, engine, flags | settings[0], plans[0], local=not no_local)]
     if fit:
         from kvplan.cli.repair import fit_one
 

@@ -167,13 +167,16 @@ def _refusals(reasons: Sequence[Note]) -> list[str]:
 
 def next_step(plan: Plan) -> list[str]:
     """Return the one change that gives most, where there is a plain one."""
-    args, kv = plan.engine_settings, plan.kv
+    kv, smaller = plan.kv, plan.smaller
     if kv.max_concurrency is not None and kv.max_running_requests and kv.max_concurrency > kv.max_running_requests:
         flag = _BATCH_FLAGS.get(plan.engine, "--max-num-seqs")
         return [f"next: {flag} {kv.max_running_requests} is what limits the batch at this length"]
-    if kv.bytes_per_token and args.get("kv_cache_dtype") in ("auto", "bfloat16", "float16"):
-        return [f"next: --kv-cache-dtype {'fp8_e4m3' if plan.engine == 'sglang' else 'fp8'} holds about twice as many"]
-    return []
+    if smaller is None:
+        return []
+    times = quantity(smaller.times, 1)
+    return [
+        f"next: --kv-cache-dtype {smaller.dtype} holds about {'twice' if times == '2.0' else f'{times} times'} as many"
+    ]
 
 
 _BATCH_FLAGS = {"sglang": "--max-running-requests", "tensorrt-llm": "--max-batch-size"}

@@ -96,7 +96,7 @@ def lay_out_pool(
     layout = lay_out(
         model,
         settings,
-        device.capability,
+        device.card(release),
         args.tensor_parallel_size,
         draft=layers[len(model.shape.layers) :],
         block_size=args.block_size or settings.mla_block,

@@ -197,3 +197,27 @@ def test_no_line_of_a_plan_holds_a_control_character():
         except kvplan.KvplanError:
             continue
         assert all(line.isprintable() for line in [*plan_text(made), *explain(made)]), name
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("deepseek-ai/DeepSeek-V3.2 --gpu h200 -tp 8", "fp8 holds about 1.6 times as many"),  # rows of 656 bytes
+        ("meta-llama/Llama-3.1-8B --gpu mi300x", "fp8 holds about twice as many"),
+        ("TheBloke/Llama-2-7B-AWQ --gpu t4", None),  # Triton reads no fp8 there
+        ("microsoft/phi-2 --gpu a100-40gb-pcie", None),
+    ],
+)
+def test_the_next_step_is_what_the_planner_finds(capsys, command, told):
+    _, out, _ = call(capsys, "size", *command.split())
+    assert (f"next: --kv-cache-dtype {told}" in out) if told else ("next:" not in out)
+
+
+def test_fit_proposes_no_dtype_that_the_card_does_not_take(capsys):
+    for command, dtype in (
+        ("meta-llama/Llama-3.1-70B-Instruct --gpu mi300x --gpu-memory-utilization 0.82", "nvfp4"),
+        ("TheBloke/Llama-2-7B-AWQ --gpu t4 --gpu-memory-utilization 0.42", "fp8"),
+    ):
+        _, out, _ = call(capsys, "size", *command.split(), "--fit")
+        assert "fit: --" in out
+        assert dtype not in out

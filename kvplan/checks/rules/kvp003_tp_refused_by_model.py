@@ -11,6 +11,7 @@ from kvplan.checks.registry import Hit, check
 
 _STAGES = "too_many_stages"
 _CONTEXT = "context_parallel_unsupported"
+_EXPERTS = "experts_not_divisible"
 
 
 @check("KVP003", "tp-refused-by-model", Severity.ERROR)
@@ -18,7 +19,8 @@ def rule(case: Case) -> Iterator[Hit]:
     """The model cannot be split over that many GPUs.
 
     Attention heads, KV heads, recurrent states, vision towers and blocks of quantised weights must divide over the
-    ranks; layers must fill the pipeline stages. Where they do not, the engine stops while it builds the model.
+    ranks, and the width of experts over tensor times data parallel ranks, unless expert parallelism keeps experts
+    whole; layers must fill the pipeline stages. Where they do not, the engine stops while it builds the model.
 
     Bad: `--tensor-parallel-size 3` for a model of 32 attention heads.
     Good: `--tensor-parallel-size 4`.
@@ -29,5 +31,6 @@ def rule(case: Case) -> Iterator[Hit]:
         names = {
             _STAGES: ("pipeline_parallel_size",),
             _CONTEXT: ("decode_context_parallel_size",),
+            _EXPERTS: ("data_parallel_size", "tensor_parallel_size"),
         }.get(note.code, ("tensor_parallel_size",))
         yield Hit(found.place_of(*names), note.message, note.hint)

@@ -18,8 +18,9 @@ from kvplan.record import dataclass
 class Launch:
     """A model, its flags as the engine ends up with them, a card and a release.
 
-    `state_block` is the block of recurrent states in tokens, where the model has any; `observed` are lines that were
-    measured on a card of the user's own, and take the place of the modelled ones.
+    `state_block` is the block of recurrent states in tokens, where the model has any; `backends` are the names of the
+    attention backends; `observed` are lines that were measured on a card of the user's own, and take the place of the
+    modelled ones.
     """
 
     model: ModelSpec
@@ -31,6 +32,7 @@ class Launch:
     draft: ModelSpec | None = None
     state_block: int | None = None
     observed: tuple[Line, ...] = ()
+    backends: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> int:

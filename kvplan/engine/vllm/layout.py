@@ -7,11 +7,15 @@ from dataclasses import replace
 from math import lcm, prod
 from typing import assert_never
 
-from kvplan.engine.vllm.backends import DEFAULT_BLOCK_SIZE, Backend, Want, choose, common_block_size
+from kvplan.engine.vllm.backends import DEFAULT_BLOCK_SIZE, Backend, Card, Want, choose, common_block_size, unread
+from kvplan.engine.vllm.backends.rocm import UNIFIED
+from kvplan.engine.vllm.cells import PACKED_LATENT, WITH_BOUNDARY, cell_bytes
 from kvplan.engine.vllm.deepseek_v4 import compressed_pages
 from kvplan.engine.vllm.pages import Kind, Page
 from kvplan.engine.vllm.settings import Settings
 from kvplan.engine.vllm.states import WITHOUT_CHECKPOINTS, checkpoint_alignment, exports_checkpoint, state_parts
+from kvplan.model.fields import Fields
+from kvplan.model.read import text_section
 from kvplan.model.spec import (
     Cache,
     Chunked,
@@ -29,17 +33,8 @@ from kvplan.model.spec import (
 from kvplan.record import dataclass
 
 FALCON = frozenset({"FalconForCausalLM", "RWForCausalLM"})
-# FlashMLA's packed formats: 512 latent bytes, scales and 64 rope elements in bf16 (656), or 4-bit latents (352)
-_PACKED_LATENT = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
-_SCALE_BYTES = 8  # one float32 scale each for the key and the value of a token and head
-# TurboQuant: bits of a key (8 is plain FP8, fewer carry a float16 norm) and of a value (with float16 scale and zero)
-_TURBOQUANT = {
-    "turboquant_k8v4": (8, 4),
-    "turboquant_4bit_nc": (4, 4),
-    "turboquant_k3v4_nc": (3, 4),
-    "turboquant_3bit_nc": (3, 3),
-}
-_BOUNDARY_LAYERS = 2  # TurboQuant leaves the first and the last two layers of a model without states unquantised
+# TurboQuant and UltraQuant leave the first and the last two layers of a model without states unquantised
+_BOUNDARY_LAYERS = 2
 
 
 class Refused(Exception):
@@ -67,11 +62,16 @@ class _Rank:
 
     model: ModelSpec
     settings: Settings
-    capability: tuple[int, int]
+    card: Card
     tp: int
     kv_dtype: str
     user_block_size: int | None
     dcp: int
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """CUDA's compute capability, (0, 0) on AMD."""
+        return self.card.capability
 
     @property
     def item(self) -> int:
@@ -86,19 +86,19 @@ class _Rank:
 def lay_out(
     model: ModelSpec,
     settings: Settings,
-    capability: tuple[int, int],
+    card: Card,
     tp: int,
     *,
     draft: Sequence[Layer] = (),
     block_size: int | None = None,
     dcp: int = 1,
 ) -> Layout:
-    """Return the pages of one rank on a card of this compute capability, a draft's layers after the model's own.
+    """Return the pages of one rank on such a card, a draft's layers after the model's own.
 
     Raises Refused where the engine finds no backend or no block size.
     """
     kv_dtype = "auto" if model.architecture in FALCON else settings.kv_dtype
-    rank = _Rank(model, settings, capability, tp, kv_dtype, block_size, dcp)
+    rank = _Rank(model, settings, card, tp, kv_dtype, block_size, dcp)
     layers = [*model.shape.layers, *draft]
     unquantised = _boundary(rank)
     ranks = [replace(rank, kv_dtype="auto") if i in unquantised else rank for i in range(len(layers))]
@@ -127,11 +127,13 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
     """Return the backends whose kernels read this cache; none for states and shared layers."""
     shape = rank.model.shape
     base = Want(
-        capability=rank.capability,
+        card=rank.card,
         head_dim=shape.head_dim,
         kv_dtype=rank.kv_dtype,
+        run_dtype=rank.settings.kv_dtype,
         sinks=shape.sinks,
         prefix_lm=shape.prefix_lm,
+        encoder=shape.kind != "decoder",
         softcap=shape.softcap,
         query_heads=max(1, shape.heads // rank.tp),
         kv_heads=rank.heads(shape.kv_heads) if shape.kv_heads else 0,
@@ -144,8 +146,9 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
         case State() | Shared():
             return ()
         case Indexer():
-            # DeepSeek's indexer kernels page by 64 tokens, MiniMax-M3's by 128
-            return (Backend("INDEXER", (64,) if cache.quantised else (128,), multiple=False),)
+            # DeepSeek's indexer kernels page by 64 tokens (AMD's by 1, or multiples of 16), MiniMax-M3's by 128
+            deepseek = (1, 16) if rank.card.amd else (64,)
+            return (Backend("INDEXER", deepseek if cache.quantised else (128,), multiple=bool(rank.card.amd)),)
         case CompressedLatent():
             return (Backend("DEEPSEEK_V4", (256,), multiple=False),)
         case Latent():
@@ -154,9 +157,13 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
         case Cross():
             want = replace(base, head_dim=cache.head_dim, cross=True)
         case Full() | Window() | Chunked():
-            if cache.head_dim_v != cache.head_dim:
-                return (Backend("FLASH_ATTN_DIFFKV", (16,), multiple=True),)
-            want = replace(base, head_dim=cache.head_dim, window=isinstance(cache, Window))
+            want = replace(
+                base,
+                head_dim=cache.head_dim,
+                window=isinstance(cache, Window),
+                unequal=cache.head_dim_v != cache.head_dim,
+                rotary=_rotary(rank, cache.head_dim),
+            )
         case _:
             assert_never(cache)
     found = choose(want)
@@ -164,10 +171,25 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
         raise Refused(
             "no_attention_backend",
             f"no attention backend of vLLM takes head size {want.head_dim} with KV dtype {rank.kv_dtype}"
-            f" on compute capability {want.capability[0]}.{want.capability[1]}",
+            f" on {rank.card.name}",
             "another --kv-cache-dtype, or a newer card",
         )
+    reason = unread(found, want)
+    if reason is not None:
+        raise Refused("kv_cache_dtype_unsupported", reason, "--kv-cache-dtype auto, or a newer card")
     return (found,)
+
+
+def _rotary(rank: _Rank, head_dim: int) -> int | None:
+    """Return the channels of a head that rotary embeddings turn, None where no backend asks."""
+    if not rank.kv_dtype.startswith("octave_"):
+        return None
+    config = text_section(Fields(rank.model.config))
+    section = config.maybe_section("rope_parameters")
+    share = config.maybe_number("partial_rotary_factor")
+    if share is None and section is not None:
+        share = section.maybe_number("partial_rotary_factor")
+    return int(head_dim * (1.0 if share is None else share))
 
 
 def _block_size(rank: _Rank, backends: Sequence[Backend]) -> int:
@@ -191,11 +213,15 @@ def _block_size(rank: _Rank, backends: Sequence[Backend]) -> int:
 
 def _boundary(rank: _Rank) -> frozenset[int]:
     """Layers that keep the model's dtype under TurboQuant: none of a hybrid, which has few attention layers."""
-    if rank.kv_dtype not in _TURBOQUANT or any(isinstance(cache, State) for cache in rank.model.shape.caches()):
+    if rank.kv_dtype not in WITH_BOUNDARY or any(isinstance(cache, State) for cache in rank.model.shape.caches()):
         return frozenset()
     count = len(rank.model.shape.layers)
     ends = min(_BOUNDARY_LAYERS, count // 2)
     return frozenset([*range(ends), *range(count - ends, count)])
+
+
+# ROCm's first two: TurboQuant's layers get Triton beside them instead, UltraQuant's do not
+_HEADS_OUTSIDE = frozenset({"ROCM_ATTN", UNIFIED})
 
 
 def _align_boundary(rank: _Rank, backends: Sequence[Backend], tokens: int) -> int:
@@ -206,11 +232,12 @@ def _align_boundary(rank: _Rank, backends: Sequence[Backend], tokens: int) -> in
     """
     shape = rank.model.shape
     names = {backend.name for backend in backends}
-    if rank.capability[0] == 10 and {"FLASHINFER", "TURBOQUANT"} <= names:
+    apart = {"FLASHINFER"} if rank.capability[0] == 10 else _HEADS_OUTSIDE
+    if (other := next(iter(apart & names), None)) is not None:
         raise Refused(
             "no_attention_backend",
-            f"KV dtype {rank.kv_dtype}: FlashInfer, which reads the unquantised first and last layers on this card,"
-            " keeps heads outside the tokens of a block, TurboQuant inside",
+            f"KV dtype {rank.kv_dtype}: {other}, which reads the unquantised first and last layers on this card,"
+            " keeps heads outside the tokens of a block, the quantised ones are kept inside",
             "another --kv-cache-dtype",
         )
     smallest = min(backends[0].blocks)
@@ -334,27 +361,7 @@ def _form(rank: _Rank, cache: Full | Window | Chunked | Cross) -> tuple[object, 
 
 
 def _cell(rank: _Rank, kv_heads: int, head_dim: int, head_dim_v: int) -> int:
-    """Bytes of one token's keys and values in one layer on one rank, by KV dtype."""
-    heads = rank.heads(kv_heads)
-    both = head_dim + head_dim_v
-    match rank.kv_dtype:
-        case "auto":
-            return heads * both * rank.item
-        case "bfloat16" | "float16":
-            return heads * both * 2
-        case "int8_per_token_head" | "fp8_per_token_head":
-            return heads * (both + _SCALE_BYTES)
-        case "int4_per_token_head":
-            return heads * (head_dim // 2 + head_dim_v // 2 + _SCALE_BYTES)
-        case turboquant if turboquant in _TURBOQUANT:
-            key_bits, value_bits = _TURBOQUANT[turboquant]
-            key = head_dim if key_bits == 8 else -(-head_dim * key_bits // 8) + 2
-            value = -(-head_dim * value_bits // 8) + 4
-            return heads * (key + value + (key + value) % 2)
-        case "nvfp4" | "nvfp4_4over6":
-            return 2 * heads * (head_dim // 2 + head_dim // 16)  # two 4-bit values a byte, a byte of scale for 16
-        case _:
-            return heads * both
+    return cell_bytes(rank.heads(kv_heads), head_dim, head_dim_v, rank.kv_dtype, rank.item)
 
 
 def _sparse(rank: _Rank, latent: Latent) -> bool:
@@ -364,13 +371,13 @@ def _sparse(rank: _Rank, latent: Latent) -> bool:
 
 def _latent_bytes(rank: _Rank, latent: Latent) -> int:
     width = latent.rank + latent.rope_dim
-    if rank.kv_dtype in _PACKED_LATENT:
-        return _PACKED_LATENT[rank.kv_dtype]
+    if rank.kv_dtype in PACKED_LATENT:
+        return PACKED_LATENT[rank.kv_dtype]
     if rank.kv_dtype in ("auto", "bfloat16", "float16"):
         return width * rank.item
     sparse = _sparse(rank, latent)
     if sparse and rank.kv_dtype == "fp8" and rank.capability[0] == 9:
-        return _PACKED_LATENT["fp8_ds_mla"]  # FlashMLA's sparse kernel packs any fp8 request
+        return PACKED_LATENT["fp8_ds_mla"]  # FlashMLA's sparse kernel packs any fp8 request
     if sparse and rank.capability[0] == 12:
-        return _PACKED_LATENT["fp8_ds_mla"]
+        return PACKED_LATENT["fp8_ds_mla"]
     return width

@@ -31,6 +31,7 @@ from kvplan.model.spec import (
     State,
     Window,
 )
+from kvplan.model.weights.expert_widths import expert_widths
 from kvplan.record import dataclass
 
 
@@ -256,6 +257,33 @@ def _weight_blocks(asked: Asked) -> Refused | None:
     return None
 
 
+def _experts(asked: Asked) -> Refused | None:
+    """Without expert parallelism every rank of TP x DP takes a slice of every expert, which must come out whole.
+
+    Checked where the mixture is built, before any quantisation pads its share; the wheels of 0.17, 0.23 and 0.33 have
+    the check, and older ones are taken to. Kimi-K3 widens narrow experts first; MiniCPM's own class does not check.
+    """
+    data = asked.args.data_parallel_size
+    ranks = asked.tp * data
+    if ranks == 1 or asked.args.enable_expert_parallel or asked.model.architecture in _EXPERTS_UNCHECKED:
+        return None
+    width = next((width for width in expert_widths(asked.model) if width % ranks), None)
+    if width is None:
+        return None
+    by = f"tensor parallel size {asked.tp}"
+    if data > 1:
+        by += f" x data parallel size {data}"
+    return Refused(
+        "experts_not_divisible",
+        f"experts of width {width} do not divide by {by}, over which they are cut",
+        f"--enable-expert-parallel, which keeps experts whole, or a number of ranks that divides {width}:"
+        f" {divisors(width)}",
+    )
+
+
+_EXPERTS_UNCHECKED = frozenset({"KimiK3ForConditionalGeneration", "MiniCPMForCausalLM"})
+
+
 def _pipeline(asked: Asked) -> Refused | None:
     stages, layers = asked.args.pipeline_parallel_size, len(asked.model.shape.layers)
     if stages > layers:
@@ -314,6 +342,7 @@ _RULES: tuple[Rule, ...] = (
     _states,
     _vision,
     _weight_blocks,
+    _experts,
     _pipeline,
     _context_parallel,
     _compressed,

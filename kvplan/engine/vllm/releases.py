@@ -65,6 +65,9 @@ class Release:
     yarn_stretches: bool
     rope_scaling_flag: bool
     mla_block: Mapping[str, int]
+    flashinfer_from: tuple[int, int]
+    triton_fp8: Literal["taken", "uncompiled", "refused"]
+    triton_mla_fp8: Literal["missing", "uncompiled", "refused"]
     runner_v2: Literal["none", "listed_unquantised", "listed", "listed_or_dense", "all"]
     runner_v2_listed: tuple[str, ...]
     budget: Literal["peak", "consumed"]
@@ -134,12 +137,14 @@ def release(version: str | None) -> Release:
     oldest, newest = _number(profile["oldest"]), _number(profile["newest"])
     planned = min(max(number, (*oldest, 0)), newest) if number[:2] != newest[:2] else number
     text = ".".join(map(str, planned))
-    values = {name: _at(profile[name], planned) for name in Release.__match_args__ if name not in _NOT_SECTIONS}
+    sections = (name for name in Release.__match_args__ if name not in _NOT_SECTIONS)
+    values: dict[str, Any] = {name: _at(profile[name], planned) for name in sections}
     values["tiers"] = tuple(_tier(row) for row in values["tiers"])
-    values |= {name: tuple(values[name]) for name in ("runner_v2_listed", "kv_cache_dtypes", "quantization_methods")}
+    values |= {name: tuple(values[name]) for name in _LISTS}
     return Release(version=text, stands_for=None if planned == number else wanted, named=version is not None, **values)
 
 
+_LISTS = ("runner_v2_listed", "kv_cache_dtypes", "quantization_methods", "flashinfer_from")
 _NOT_SECTIONS = frozenset({"version", "stands_for", "named"})
 
 

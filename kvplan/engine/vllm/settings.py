@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kvplan.engine.args import EngineArgs
+from kvplan.engine.vllm.backends import Card
 from kvplan.engine.vllm.releases import Release
 from kvplan.hardware import Gpu
 from kvplan.model.spec import CompressedLatent, Indexer, Latent, Length, ModelSpec, State
@@ -24,9 +25,10 @@ _POOLING = (
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The card as the engine sees it; without a card, a Hopper one of 80 GiB stands in and `assumed` says so.
+    """The card as the engine sees it; without a card, a Hopper one of 80 GiB stands in.
 
-    `multiprocessors` and `l2_mib` are None where the catalogue does not know them.
+    On AMD, whose architecture `amd` names (empty elsewhere), all but the attention backends is modelled as Hopper's,
+    and `assumed` says so. `multiprocessors` and `l2_mib` are None where the catalogue does not know them.
     """
 
     name: str
@@ -36,10 +38,11 @@ class Device:
     multiprocessors: int | None = None
     l2_mib: float | None = None
     unified_memory: bool = False
+    amd: str = ""
 
     @classmethod
     def of(cls, gpu: Gpu | None) -> Device:
-        """Return the device of a profile; cards without a CUDA capability are planned by Hopper's backend rules."""
+        """Return the device of a profile."""
         if gpu is None:
             return cls("", (9, 0), 80 * GIB, assumed=True)
         return cls(
@@ -50,6 +53,18 @@ class Device:
             gpu.sm_count,
             gpu.l2_mib,
             gpu.unified_memory,
+            gpu.architecture if gpu.vendor == "amd" else "",
+        )
+
+    def card(self, release: Release) -> Card:
+        """Return what the attention backends of a release see of it."""
+        return Card(
+            (0, 0) if self.amd else self.capability,
+            self.amd,
+            release.version,
+            release.flashinfer_from,
+            release.triton_fp8,
+            release.triton_mla_fp8,
         )
 
 
@@ -127,7 +142,7 @@ def resolve(model: ModelSpec, args: EngineArgs, device: Device, release: Release
         in_flight=release.in_flight,
         state_checkpoints=release.state_checkpoints,
         mla_state_alignment=release.mla_state_alignment,
-        mla_block=release.mla_block.get(str(device.capability[0])) if _dense_latent(model) else None,
+        mla_block=_mla_block(model, device, release),
     )
 
 
@@ -151,6 +166,13 @@ def _prefix_caching(model: ModelSpec, release: Release, *, attention_free: bool)
 
 def _hybrid(model: ModelSpec) -> bool:
     return any(isinstance(cache, State) for cache in model.shape.distinct())
+
+
+def _mla_block(model: ModelSpec, device: Device, release: Release) -> int | None:
+    """Return the block that a release forced for dense MLA on this CUDA card, None where the backend decides."""
+    if device.amd or not _dense_latent(model):
+        return None
+    return release.mla_block.get(str(device.capability[0]))
 
 
 def _dense_latent(model: ModelSpec) -> bool:

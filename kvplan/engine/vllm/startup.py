@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kvplan.engine.args import EngineArgs
+from kvplan.engine.vllm.backends import Card
 from kvplan.engine.vllm.budget import split_memory
 from kvplan.engine.vllm.capacity import Counting, Pool, cut, partition
 from kvplan.engine.vllm.figures import count_pool, unknown
@@ -46,20 +47,21 @@ def plan_vllm(
     reasons = [_note(found) for found in refusals(Asked(model, args, settings, release))]
     pool: Pool | None = None
     state_block: int | None = None
+    backends: tuple[str, ...] = ()
     if not reasons:
         try:
             layers = tuple(draft_layers(model, args, draft))
         except Refused as found:
             reasons.append(_note(found))
         else:
-            built = _built(Same(model), layers, settings, device.capability, _Cut.of(args), Same(release))
+            built = _built(Same(model), layers, settings, device.card(release), _Cut.of(args), Same(release))
             if isinstance(built, Note):
                 reasons.append(built)
             else:
-                pool, state_block = built
+                pool, state_block, backends = built
     shown = _settings_shown(args, settings)
     observed = _observed(model, args, gpu, release, shown) if local and gpu is not None else ()
-    launch = Launch(model, args, settings, device, gpu, release, draft, state_block, observed)
+    launch = Launch(model, args, settings, device, gpu, release, draft, state_block, observed, backends)
     budget = split_memory(launch)
     warnings = warnings_of(launch, budget)
     if pool is None:
@@ -124,19 +126,19 @@ def _built(
     model: Same[ModelSpec],
     draft: tuple[Layer, ...],
     settings: Settings,
-    capability: tuple[int, int],
+    card: Card,
     flags: _Cut,
     release: Same[Release],
-) -> tuple[Pool, int | None] | Note:
-    """Return the pool before its memory is known, and the block of its states in tokens, None where it has none.
+) -> tuple[Pool, int | None, tuple[str, ...]] | Note:
+    """Return the pool before its memory is known, the block of its states in tokens, and the attention backends' names.
 
-    Where the engine would not start, return the reason.
+    The block is None where there are no states. Where the engine would not start, return the reason.
     """
     try:
         layout = lay_out(
             model.it,
             settings,
-            capability,
+            card,
             flags.tensor,
             draft=draft,
             block_size=flags.block_size or settings.mla_block,
@@ -147,7 +149,7 @@ def _built(
         return _note(found)
     except CannotGroup as found:
         return Note("cache_groups_unsupported", str(found))
-    return pool, next((page.block_size for page in layout.pages if page.kind is Kind.STATE), None)
+    return pool, next((page.block_size for page in layout.pages if page.kind is Kind.STATE), None), layout.backends
 
 
 def _pool(layout: Layout, settings: Settings, flags: _Cut, release: Release, layers: int) -> Pool:

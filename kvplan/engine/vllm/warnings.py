@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kvplan.engine.vllm.backends.rocm import SPARSE_MLA, UNIFIED
 from kvplan.engine.vllm.launch import Launch
 from kvplan.engine.vllm.room import later_warning
+from kvplan.hardware import Gpu
 from kvplan.model.quantization import missing_quantization
 from kvplan.planner import Budget, Note
 
@@ -13,12 +15,7 @@ def warnings_of(launch: Launch, budget: Budget) -> list[Note]:
     model, gpu = launch.model, launch.gpu
     found = [note for note in (_release(launch), later_warning(launch, budget)) if note is not None]
     if gpu is not None and launch.device.assumed:
-        found.append(
-            Note(
-                "backend_assumed",
-                f"kvplan knows no attention backends of {gpu.label}: Hopper's block sizes are assumed",
-            )
-        )
+        found.append(_amd(launch, gpu))
     named = missing_quantization(model)
     if named is not None:
         found.append(
@@ -44,6 +41,14 @@ def warnings_of(launch: Launch, budget: Budget) -> list[Note]:
                 )
             )
     return found
+
+
+def _amd(launch: Launch, gpu: Gpu) -> Note:
+    """Say what is assumed of an AMD card, and of AITER where that decides the block."""
+    told = f"all but the attention backends of {gpu.label}, which are ROCm's of vLLM 0.33, is modelled as on Hopper"
+    if not {UNIFIED, SPARSE_MLA} & {*launch.backends}:
+        return Note("backend_assumed", told)
+    return Note("backend_assumed", told, "with AITER installed, as in AMD's image, and VLLM_ROCM_USE_AITER off")
 
 
 def _release(launch: Launch) -> Note | None:
