@@ -28,9 +28,12 @@ class _Object(BaseModel):
 
 
 class _Matching(_Object):
-    """What an entry is about: `*` stands for any characters, `/` among them."""
+    """What an entry is about: `*` stands for any characters, `/` among them.
 
-    path: str = Field(default="*", description="the manifest's path, as reports print it")
+    Paths lead from the folder of kvplan.yaml, or of .github, whatever the current folder is.
+    """
+
+    path: str = Field(default="*", description="the manifest's path from the folder of the settings")
     name: str = Field(default="*", description="the deployment's name within the file, as reports print it")
 
     def matches(self, file: str, where: str) -> bool:
@@ -89,7 +92,7 @@ class Config(_Object):
     )
     deployments: tuple[DeploymentSetting, ...] = Field(default=(), description="the first entry that matches says it")
     ignore: tuple[IgnoredRule, ...] = ()
-    exclude: tuple[str, ...] = Field(default=(), description="paths that a walk leaves out")
+    exclude: tuple[str, ...] = Field(default=(), description="paths, from the same folder, that a walk leaves out")
     verify: VerifySetting | None = None
 
     def setting(self, file: str, where: str) -> DeploymentSetting:

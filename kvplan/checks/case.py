@@ -25,6 +25,7 @@ class Promise:
 class Case:
     """A deployment, the card, the GPUs of one pod, the plan, and what the lock says of it.
 
+    `file` is the path of its file from the folder of kvplan.lock; `references` are the models that planning asked for.
     Without a plan, `unplanned` says why: `engine`, `model`, or in words; `refused` is a flag's value that the engine
     would not take. `guessed` lists what was assumed on the way to the plan (a release, a card that a name is one of
     several for); `promised` is the plan at the promised length. `promise`, `locked` and `lock_version` are None where
@@ -32,6 +33,8 @@ class Case:
     """
 
     deployment: Deployment
+    file: str
+    references: frozenset[str]
     gpu: Gpu | None
     gpus: int | None
     spec: ModelSpec | None
@@ -45,6 +48,11 @@ class Case:
     release: str | None = None
     reachable: bool = True
     refused: RefusedValue | None = None
+
+    @property
+    def key(self) -> str:
+        """The deployment's name in kvplan.lock, the same from every folder."""
+        return f"{self.file}::{self.deployment.where}"
 
     @property
     def totals(self) -> dict[str, Any] | None:

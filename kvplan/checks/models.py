@@ -26,18 +26,23 @@ class NotLocked(UsageError):
 
 
 class Models:
-    """Reads each checkpoint once. `locked`: only from the lock. `traced`: fields that are read are remembered."""
+    """Reads each checkpoint once, and remembers the fields that are read. `locked`: only from the lock.
+
+    `asked`: the references since whoever plans a deployment cleared it.
+    """
 
     def __init__(self, lock: Lock | None, *, locked: bool = False, folder: Path | None = None) -> None:
         self.lock = lock
         self.locked = locked
         self.folder = folder
         self.checkpoints: dict[str, Checkpoint] = {}
+        self.asked: set[str] = set()
         self._specs: dict[str, ModelSpec | KvplanError] = {}
         self._unreachable: HubUnreachable | None = None
 
     def spec(self, reference: str) -> ModelSpec:
         """Return the model of a reference, `owner/name` or `owner/name@revision`; raises a KvplanError."""
+        self.asked.add(reference)
         if reference not in self._specs:
             try:
                 checkpoint = self._checkpoint(reference)

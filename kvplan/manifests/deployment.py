@@ -58,11 +58,6 @@ class Deployment:
     ignored: frozenset[str] = frozenset()
     allows_long: bool = False
 
-    @property
-    def key(self) -> str:
-        """The deployment's name over all files."""
-        return f"{self.file}::{self.where}"
-
     def place_of(self, *names: str) -> Place:
         """Return where the first of the arguments that is given stands, else where the deployment begins."""
         return next((self.arguments[name].place for name in names if name in self.arguments), self.place)

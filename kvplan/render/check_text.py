@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Finding, Report, Severity
 from kvplan.render.explain import explain
-from kvplan.units import gib, quantity
+from kvplan.units import counted, gib, quantity
 
 
 def check_text(report: Report, *, quiet: bool = False, verbose: bool = False) -> list[str]:
@@ -33,12 +33,12 @@ def summary(report: Report) -> str:
         (sum(finding.severity is severity for finding in report.findings), severity.word)
         for severity in sorted(Severity, reverse=True)
     ]
-    told = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count]
+    told = [counted(count, word) for count, word in counts if count]
     unplanned = sum(case.plan is None for case in report.cases)
     told += [f"{unplanned} not planned"] if unplanned else []
     unread = sum(problem.grave for problem in report.problems)
-    told += [f"{_counted(unread, 'place')} that cannot be read"] if unread else []
-    what = f"{_counted(len(report.cases), 'deployment')} in {_counted(report.files, 'file')}"
+    told += [f"{counted(unread, 'place')} that cannot be read"] if unread else []
+    what = f"{counted(len(report.cases), 'deployment')} in {counted(report.files, 'file')}"
     return f"{what}: {', '.join(told) if told else 'nothing to say'}"
 
 
@@ -63,10 +63,6 @@ def hardware(case: Case) -> str:
     count = case.plan.gpu_count if case.plan is not None else (case.gpus or 0) * (case.deployment.topology.nodes or 1)
     label = case.gpu.label if case.gpu is not None else ("GPU" if count else "")
     return f"{count} x {label}" if count and label else label
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _deployment(case: Case, *, verbose: bool) -> Iterator[str]:
