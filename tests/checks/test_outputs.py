@@ -76,6 +76,20 @@ def test_junit_has_a_case_for_each_deployment_and_rule(capsys):
     assert suites[3].find("testcase/error") is not None
 
 
+def test_junit_names_the_line_of_the_finding(capsys, folder):
+    split = (
+        pod("-tp, '4', --max-model-len=8192").replace("args: [", "args: [\n        ").replace("-tp", "\n        -tp")
+    )
+    (folder / "m.yaml").write_text(split)
+    place = json.loads(kvplan(capsys, "check --format json").out)
+    tests = ET.fromstring(kvplan(capsys, "check --format junit").out).findall("testsuite/testcase")
+    lines = {test.get("name"): test.get("line") for test in tests}
+    begins, points = place["deployments"][0]["line"], place["findings"][0]["line"]
+    assert begins < points
+    assert lines["KVP001 tp-exceeds-gpus"] == str(points)
+    assert lines["KVP002 does-not-start"] == str(begins)
+
+
 @pytest.mark.usefixtures("files")
 def test_github_commands_are_one_line_each_and_escaped(capsys):
     lines = kvplan(capsys, "check --format github").out.splitlines()
