@@ -26,6 +26,7 @@ class Case:
     """A deployment, the card, the GPUs of one pod, the plan, and what the lock says of it.
 
     `file` is the path of its file from the folder of kvplan.lock; `references` are the models that planning asked for.
+    `gpu` is None where no card is named, or none that kvplan plans: `named_card` is the name.
     Without a plan, `unplanned` says why: `engine`, `model`, or in words; `refused` is a flag's value that the engine
     would not take. `guessed` lists what was assumed on the way to the plan (a release, a card that a name is one of
     several for); `promised` is the plan at the promised length. `promise`, `locked` and `lock_version` are None where
@@ -36,6 +37,7 @@ class Case:
     file: str
     references: frozenset[str]
     gpu: Gpu | None
+    named_card: str | None
     gpus: int | None
     spec: ModelSpec | None
     plan: Plan | None
@@ -53,6 +55,12 @@ class Case:
     def key(self) -> str:
         """The deployment's name in kvplan.lock, the same from every folder."""
         return f"{self.file}::{self.deployment.where}"
+
+    @property
+    def is_fully_planned(self) -> bool:
+        """Whether it is known if the engine would start: a given pool alone does not say that the weights fit."""
+        verdict = self.plan.verdict if self.plan is not None else None
+        return verdict == "refused" or (verdict == "fits" and self.gpu is not None)
 
     @property
     def totals(self) -> dict[str, Any] | None:

@@ -143,9 +143,14 @@ def _draft(args: EngineArgs, models: Models) -> ModelSpec | None:
     return models.spec(name)
 
 
+def card_name(found: Deployment, setting: DeploymentSetting, config: Config) -> str | None:
+    """Return what the card is called: by kvplan.yaml's entry, else by the manifest, else for all deployments."""
+    return setting.gpu or found.topology.gpu or config.gpu
+
+
 def card(found: Deployment, setting: DeploymentSetting, config: Config) -> Gpu | None:
     """Return the card: as kvplan.yaml says, else as the manifest does. None where kvplan does not plan it."""
-    name = setting.gpu or found.topology.gpu or config.gpu
+    name = card_name(found, setting, config)
     try:
         found_card = find_gpu(name) if name is not None else None
     except KvplanError:

@@ -10,11 +10,12 @@ from kvplan.checks.case import Case, Promise
 from kvplan.checks.finding import Finding, Report
 from kvplan.checks.models import Models, NotLocked
 from kvplan.checks.places import STDIN, from_root, seen_from
-from kvplan.checks.planning import Planned, card, plan_deployment, stated_release
+from kvplan.checks.planning import Planned, card, card_name, plan_deployment, stated_release
 from kvplan.checks.registry import rules
 from kvplan.checks.suppression import suppressed
 from kvplan.config import LOCK, Config, DeploymentSetting, find_config, git_root, load_config
-from kvplan.errors import UsageError
+from kvplan.errors import UnknownGpu, UsageError
+from kvplan.hardware import find_gpu
 from kvplan.manifests.deployment import Deployment
 from kvplan.manifests.read import Problem, Reading, read_paths
 from kvplan.manifests.variables import Scope, layer
@@ -56,6 +57,7 @@ def run(settings: Settings, *, fresh: bool = False) -> Run:
     config = load_config(path) if path is not None else Config()
     if settings.gpu is not None:
         config = config.model_copy(update={"gpu": settings.gpu})
+    _check_cards(config, path)
     home = _home(path, folder)
     lock_path = home / LOCK
     lock = read_lock(lock_path) if lock_path.is_file() and not fresh else None
@@ -80,7 +82,9 @@ def run(settings: Settings, *, fresh: bool = False) -> Run:
         except NotLocked as error:
             problems.append(Problem(found.file, found.place, f"{error.message}: {error.hint}", grave=True))
             planned = Planned(card(found, setting, config), unplanned="not in kvplan.lock")
-        cases.append(_case(found, file, setting, planned, lock, frozenset(models.asked)))
+        cases.append(
+            _case(found, file, setting, planned, lock, card_name(found, setting, config), frozenset(models.asked))
+        )
     paths = tuple(seen_from(home, settings.stdin_name if path == STDIN else path) for path in settings.paths)
     return Run(reading, tuple(cases), models, config, lock_path, paths, tuple(problems))
 
@@ -110,12 +114,23 @@ def _home(config: Path | None, folder: Path) -> Path:
     return git_root(folder) or folder
 
 
+def _check_cards(config: Config, path: Path | None) -> None:
+    """Raise UsageError for a card of the settings that is not in the catalogue."""
+    for name in config.cards():
+        try:
+            find_gpu(name)
+        except UnknownGpu as error:
+            said = error.message if path is None else f"{path.name}: {error.message}"
+            raise UsageError(said, error.hint) from error
+
+
 def _case(
     found: Deployment,
     file: str,
     setting: DeploymentSetting,
     planned: Planned,
     lock: Lock | None,
+    named: str | None,
     references: frozenset[str],
 ) -> Case:
     load = setting.workload
@@ -125,6 +140,7 @@ def _case(
         file=file,
         references=references,
         gpu=planned.gpu,
+        named_card=named,
         gpus=setting.gpus if setting.gpus is not None else found.topology.gpus,
         spec=planned.spec,
         plan=planned.plan,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Report, Severity
-from kvplan.render.check_text import hardware, summary, verdict
+from kvplan.render.check_text import advice, hardware, summary, verdict
 from kvplan.render.table import markdown_table
 from kvplan.units import gib, quantity
 
@@ -18,7 +18,7 @@ _SIGNS = {Severity.ERROR: ":x:", Severity.WARNING: ":warning:", Severity.NOTE: "
 
 def check_markdown(report: Report) -> list[str]:
     """Return the lines: the marker, a table of deployments, the findings, a ledger each behind a fold."""
-    lines = [MARKER, "### kvplan check", "", summary(report), ""]
+    lines = [MARKER, "### kvplan check", "", summary(report), *map(_plain, advice(report)), ""]
     if report.cases:
         lines += [*markdown_table(_HEADER, [_row(case) for case in report.cases], right=_RIGHT), ""]
     for finding in sorted(report.findings, key=lambda f: -f.severity):

@@ -24,7 +24,7 @@ def check_text(report: Report, *, quiet: bool = False, verbose: bool = False) ->
     for problem in report.problems:
         word = "error" if problem.grave else "note"
         lines.append(f"{problem.file}:{problem.place.line}:{problem.place.column}: {word}: {problem.message}")
-    return [*lines, *([] if quiet else ["", summary(report)])]
+    return [*lines, *([] if quiet else ["", summary(report), *advice(report)])]
 
 
 def summary(report: Report) -> str:
@@ -36,10 +36,24 @@ def summary(report: Report) -> str:
     told = [counted(count, word) for count, word in counts if count]
     unplanned = sum(case.plan is None for case in report.cases)
     told += [f"{unplanned} not planned"] if unplanned else []
+    cardless = sum(_lacks_card(case) for case in report.cases)
+    told += [f"{cardless} planned without a card"] if cardless else []
     unread = sum(problem.grave for problem in report.problems)
     told += [f"{counted(unread, 'place')} that cannot be read"] if unread else []
     what = f"{counted(len(report.cases), 'deployment')} in {counted(report.files, 'file')}"
     return f"{what}: {', '.join(told) if told else 'nothing to say'}"
+
+
+def advice(report: Report) -> list[str]:
+    """Say how a card is named, where one is missing."""
+    cardless = [case for case in report.cases if _lacks_card(case)]
+    if any(case.named_card is None for case in cardless):
+        return ["name the card with --gpu NAME, or with gpu: in kvplan.yaml"]
+    return ["name the card in an entry of deployments: in kvplan.yaml; kvplan gpus lists them"] if cardless else []
+
+
+def _lacks_card(case: Case) -> bool:
+    return case.plan is not None and case.gpu is None and not case.is_fully_planned
 
 
 def verdict(case: Case) -> str:
@@ -48,14 +62,18 @@ def verdict(case: Case) -> str:
     if plan is None:
         return f"not planned: {case.unplanned}"
     if plan.verdict is None:
-        return "planned without a card" if case.gpu is None else "planned"
+        return "planned" if case.gpu is not None else f"planned without a card{_named(case)}"
     if plan.verdict == "refused":
         return "would not start"
     if plan.kv.tokens is None or plan.kv.max_concurrency is None:
         return "fits"
-    return (
-        f"fits: {plan.kv.tokens:,} tokens, {quantity(plan.kv.max_concurrency, 2)} requests of {plan.kv.max_model_len:,}"
-    )
+    held = f"{plan.kv.tokens:,} tokens, {quantity(plan.kv.max_concurrency, 2)} requests of {plan.kv.max_model_len:,}"
+    # a pool of a given size can be told on no card, but not that the weights fit beside it
+    return f"fits: {held}" if case.gpu is not None else f"fits on a card with room for it: {held}{_named(case)}"
+
+
+def _named(case: Case) -> str:
+    return f" ({case.named_card} is none that kvplan plans)" if case.named_card is not None else ""
 
 
 def hardware(case: Case) -> str:

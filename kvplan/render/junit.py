@@ -47,7 +47,8 @@ def _suite(root: ET.Element, report: Report, case: Case) -> None:
         worst = hits[0].severity if hits else None
         test.set("line", str((hits[0] if hits else found).place.line))
         told = _clean("\n".join([*map(_told, hits), "", *_ledger(case)])) if hits else ""
-        if worst is None and rule.needs_plan and case.plan is None:
+        blind = case.plan is None or (rule.figures and case.plan.verdict is None)
+        if worst is None and rule.needs_plan and blind:
             ET.SubElement(test, "skipped", message=_clean(verdict(case)))
             skipped += 1
         elif worst is Severity.NOTE:

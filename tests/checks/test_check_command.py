@@ -105,6 +105,44 @@ def test_the_text(capsys, folder):
     assert "weights" in kvplan(capsys, "check -v m.yaml").out
 
 
+CARDLESS = pod().replace("nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3", "zone: a")
+
+
+def test_what_was_planned_on_no_card_fails_where_all_must_be_planned(capsys, folder):
+    (folder / "m.yaml").write_text(CARDLESS)
+    told = kvplan(capsys, "check")
+    assert told.code == 0
+    assert told.out.endswith(
+        "  planned without a card\n\n"
+        "1 deployment in 1 file: 1 planned without a card\n"
+        "name the card with --gpu NAME, or with gpu: in kvplan.yaml\n"
+    )
+    told = kvplan(capsys, "check --strict --quiet")
+    assert told == (1, "", "--strict: m.yaml::Pod/llm#server is not fully planned: planned without a card\n")
+    assert kvplan(capsys, "check --strict --gpu h100").code == 0
+    assert kvplan(capsys, "check --strict --exit-zero").code == 0
+    assert "name the card" in kvplan(capsys, "check --format markdown").out
+    assert kvplan(capsys, "check --format junit").out.count("<skipped") == 3  # the rules that rest on figures
+
+
+def test_a_pool_of_a_given_size_says_nothing_of_the_card(capsys, folder):
+    (folder / "m.yaml").write_text(CARDLESS.replace("=8192", "=8192, --kv-cache-memory-bytes=2147483648"))
+    told = kvplan(capsys, "check --strict")
+    assert told.code == 1
+    assert "  fits on a card with room for it: 16,384 tokens, 2.00 requests of 8,192\n" in told.out
+
+
+def test_a_card_that_is_not_known_is_named(capsys, folder):
+    (folder / "m.yaml").write_text(pod().replace("NVIDIA-H100-80GB-HBM3", "NVIDIA-H999"))
+    told = kvplan(capsys, "check --strict --gpu h100")
+    assert told.code == 1
+    assert "  planned without a card (NVIDIA-H999 is none that kvplan plans)\n" in told.out
+    assert told.out.endswith("name the card in an entry of deployments: in kvplan.yaml; kvplan gpus lists them\n")
+    (folder / "kvplan.yaml").write_text("deployments: [{gpu: h100-smx}]\n")
+    told = kvplan(capsys, "check")
+    assert (told.code, told.err.partition("\n")[0]) == (2, "error: kvplan.yaml: unknown GPU 'h100-smx'")
+
+
 def test_json_is_what_its_schema_says(capsys, folder):
     (folder / "m.yaml").write_text(BAD + "---\n" + UNKNOWN.replace("name: llm", "name: other"))
     told = json.loads(kvplan(capsys, "check --format json").out)
