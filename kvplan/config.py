@@ -103,10 +103,6 @@ class Config(_Object):
                 found = {name: getattr(entry, name) for name in entry.model_fields_set} | found
         return DeploymentSetting(**found)
 
-    def cards(self) -> list[str]:
-        """Return the cards that are named."""
-        return [name for name in (self.gpu, *(entry.gpu for entry in self.deployments)) if name is not None]
-
     def excludes(self, file: str) -> bool:
         """Say whether a walk leaves a file out."""
         return any(fnmatchcase(file, pattern) for pattern in self.exclude)

@@ -12,6 +12,8 @@ from kvplan.manifests.deployment import Deployment
 from kvplan.model.spec import ModelSpec
 from kvplan.planner import Plan
 
+NOT_KNOWN = frozenset({"release_assumed", "release_not_read"})  # a planner's warnings, by their codes
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -61,6 +63,12 @@ class Case:
         """Whether it is known if the engine would start: a given pool alone does not say that the weights fit."""
         verdict = self.plan.verdict if self.plan is not None else None
         return verdict == "refused" or (verdict == "fits" and self.gpu is not None)
+
+    @property
+    def unknown_release(self) -> str | None:
+        """The release that is stated, where the engine is planned as another one."""
+        codes = {note.code for note in self.plan.warnings} if self.plan is not None else set()
+        return self.release if codes & NOT_KNOWN else None
 
     @property
     def totals(self) -> dict[str, Any] | None:

@@ -14,7 +14,8 @@ from kvplan.checks.planning import Planned, card, card_name, plan_deployment, st
 from kvplan.checks.registry import rules
 from kvplan.checks.suppression import suppressed
 from kvplan.config import LOCK, Config, DeploymentSetting, find_config, git_root, load_config
-from kvplan.errors import UnknownGpu, UsageError
+from kvplan.engine.registry import find_engine
+from kvplan.errors import UnknownEngine, UnknownGpu, UsageError
 from kvplan.hardware import find_gpu
 from kvplan.manifests.deployment import Deployment
 from kvplan.manifests.read import Problem, Reading, read_paths
@@ -57,7 +58,7 @@ def run(settings: Settings, *, fresh: bool = False) -> Run:
     config = load_config(path) if path is not None else Config()
     if settings.gpu is not None:
         config = config.model_copy(update={"gpu": settings.gpu})
-    _check_cards(config, path)
+    _check_names(config, path)
     home = _home(path, folder)
     lock_path = home / LOCK
     lock = read_lock(lock_path) if lock_path.is_file() and not fresh else None
@@ -114,14 +115,18 @@ def _home(config: Path | None, folder: Path) -> Path:
     return git_root(folder) or folder
 
 
-def _check_cards(config: Config, path: Path | None) -> None:
-    """Raise UsageError for a card of the settings that is not in the catalogue."""
-    for name in config.cards():
-        try:
-            find_gpu(name)
-        except UnknownGpu as error:
-            said = error.message if path is None else f"{path.name}: {error.message}"
-            raise UsageError(said, error.hint) from error
+def _check_names(config: Config, path: Path | None) -> None:
+    """Raise UsageError for a card or a release of the settings that nobody knows: it would be passed over."""
+    try:
+        for card in (config.gpu, *(entry.gpu for entry in config.deployments)):
+            if card is not None:
+                find_gpu(card)
+        for engine in (entry.engine for entry in config.deployments):
+            if engine is not None:
+                find_engine(engine)
+    except (UnknownGpu, UnknownEngine) as error:
+        said = error.message if path is None else f"{path.name}: {error.message}"
+        raise UsageError(said, error.hint) from error
 
 
 def _case(

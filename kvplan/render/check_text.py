@@ -85,7 +85,7 @@ def hardware(case: Case) -> str:
 
 def _deployment(case: Case, *, verbose: bool) -> Iterator[str]:
     found = case.deployment
-    parts = [found.model or "no model", _engine(case), hardware(case)]
+    parts = [found.model or "no model", engine(case), hardware(case)]
     yield f"{found.file}:{found.place.line}: {found.where}"
     yield f"  {', '.join(part for part in parts if part)}"
     yield f"  {verdict(case)}"
@@ -98,10 +98,14 @@ def _deployment(case: Case, *, verbose: bool) -> Iterator[str]:
         yield from (f"    {line}" for line in explain(case.plan))
 
 
-def _engine(case: Case) -> str:
+def engine(case: Case) -> str:
+    """Return the engine and the release it is planned as: `vLLM 0.33.0`, `vLLM (as of 0.33, 0.99.0 is not known)`."""
     names = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "nim": "NIM"}
     name = names.get(case.deployment.engine, case.deployment.engine)
     release = case.plan.engine_version if case.plan is not None else (case.release or "")
+    if case.unknown_release not in (None, release):
+        line = release.removesuffix(".0") if release.count(".") > 1 else release
+        return f"{name} (as of {line}, {case.unknown_release} is not known)"
     return f"{name} {release}".rstrip()
 
 

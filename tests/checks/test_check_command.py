@@ -105,6 +105,16 @@ def test_the_text(capsys, folder):
     assert "weights" in kvplan(capsys, "check -v m.yaml").out
 
 
+@pytest.mark.parametrize(("tag", "planned"), [("v0.99.0", "0.33"), ("v0.6.3", "0.8")])
+def test_a_release_that_is_not_known_is_said(capsys, folder, tag, planned):
+    (folder / "m.yaml").write_text(pod().replace("v0.33.0", tag))
+    said = f"vLLM (as of {planned}, {tag[1:]} is not known)"
+    assert f"  meta-llama/Llama-3.1-8B, {said}, 1 x H100 SXM 80 GB\n" in kvplan(capsys, "check").out
+    assert (
+        f"- :information_source: `m.yaml:9` Pod/llm#server: {said}\n" in kvplan(capsys, "check --format markdown").out
+    )
+
+
 CARDLESS = pod().replace("nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3", "zone: a")
 
 
