@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kvplan.errors import RefusedValue
 from kvplan.hardware import Gpu
 from kvplan.manifests.deployment import Deployment
 from kvplan.model.spec import ModelSpec
 from kvplan.planner import Plan
+
+# Plans a deployment with other arguments; None where they are none that the engine takes
+Replan: TypeAlias = Callable[[Mapping[str, Any]], Plan | None]
+
+
+def no_plan(_changes: Mapping[str, Any]) -> None:
+    """Return no plan: of what has none as it is, nothing is planned with other arguments."""
+
 
 NOT_KNOWN = frozenset({"release_assumed", "release_not_read"})  # a planner's warnings, by their codes
 
@@ -52,6 +60,7 @@ class Case:
     release: str | None = None
     reachable: bool = True
     refused: RefusedValue | None = None
+    replan: Replan = no_plan
 
     @property
     def key(self) -> str:

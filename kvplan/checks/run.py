@@ -158,4 +158,5 @@ def _case(
         release=stated_release(found, setting),
         reachable=planned.reachable,
         refused=planned.refused,
+        replan=planned.replan,
     )

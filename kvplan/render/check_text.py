@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Finding, Report, Severity
+from kvplan.checks.ranks import too_few
 from kvplan.render.explain import explain
 from kvplan.units import counted, gib, quantity
 
@@ -77,10 +78,12 @@ def _named(case: Case) -> str:
 
 
 def hardware(case: Case) -> str:
-    """Return the card and how many: `2 x H100 SXM 80 GB`; what is not known is left out."""
+    """Return the card and how many: `2 x H100 SXM 80 GB`, and how many are there where those are fewer."""
     count = case.plan.gpu_count if case.plan is not None else (case.gpus or 0) * (case.deployment.topology.nodes or 1)
     label = case.gpu.label if case.gpu is not None else ("GPU" if count else "")
-    return f"{count} x {label}" if count and label else label
+    told = f"{count} x {label}" if count and label else label
+    there = too_few(case) if case.plan is not None else None
+    return told if there is None else f"{told}, but the deployment asks for {counted(there, 'GPU')}"
 
 
 def _deployment(case: Case, *, verbose: bool) -> Iterator[str]:

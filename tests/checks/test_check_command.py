@@ -94,7 +94,7 @@ def test_the_text(capsys, folder):
     told = kvplan(capsys, "check m.yaml")
     assert told.out == (
         "m.yaml:9: Pod/llm#server\n"
-        "  meta-llama/Llama-3.1-8B, vLLM 0.33.0, 4 x H100 SXM 80 GB\n"
+        "  meta-llama/Llama-3.1-8B, vLLM 0.33.0, 4 x H100 SXM 80 GB, but the deployment asks for 1 GPU\n"
         "  fits: 32,768 tokens, 4.00 requests of 8,192\n"
         "m.yaml:9:69: error: TP 4 needs 4 GPUs, but the deployment asks for 1 [KVP001 tp-exceeds-gpus]\n"
         "  fix: --tensor-parallel-size 1, or 4 GPUs\n"

@@ -154,6 +154,22 @@ def test_the_cheapest_fix_of_a_promise(folder):
 
 
 @pytest.mark.parametrize(
+    ("card", "flags", "rules"),
+    [
+        ("NVIDIA-H100-80GB-HBM3", "", ["KVP006"]),
+        ("NVIDIA-H200", ", --gpu-memory-utilization=0.65", ["KVP005"]),
+        ("NVIDIA-H200", "", ["--data-parallel-size 8 --enable-expert-parallel, without tensor parallelism"]),
+        # the weights of the attention, once a GPU, leave no room for a request of the full length: planned, and refused
+        ("NVIDIA-H200", ", --gpu-memory-utilization=0.78", ["--decode-context-parallel-size 8"]),
+    ],
+)
+def test_what_replaces_a_copied_cache_is_planned_before_it_is_advised(folder, card, flags, rules):
+    text = pod(f"-tp, '8'{flags}", model="deepseek-ai/DeepSeek-R1", gpus=8)
+    (folder / "m.yaml").write_text(text.replace("NVIDIA-H100-80GB-HBM3", card))
+    assert [f.fix if f.rule == "KVP008" else f.rule for f in checked("m.yaml").findings] == rules
+
+
+@pytest.mark.parametrize(
     ("flags", "refused"),
     [
         ("--gpu-memory-utilization=1.5", True),
