@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kvplan.errors import UnreadableInput, UsageError
 from kvplan.manifests.files import read_text
 from kvplan.manifests.flags import value_of
-from kvplan.manifests.tree import BadYaml, parse, plain_value
+from kvplan.manifests.tree import BadYaml, parse, plain_value, repeated
 
 FILES = ("kvplan.yaml", ".github/kvplan.yaml")
 LOCK = "kvplan.lock"
@@ -137,11 +137,15 @@ def load_config(path: Path) -> Config:
         try:
             roots = parse(read_text(path))
             content = plain_value(roots[0]) if roots else {}
+            twice = repeated(roots[0]) if roots else []
         except BadYaml as error:
             hint = "kvplan schema config describes the file"
             raise UnreadableInput(f"{name}:{error.place.line}: {error.message}", hint) from error
         except UnreadableInput as error:
             raise UnreadableInput(f"cannot read {name}: {error.message}", "give a file that can be read") from error
+        if twice:
+            message = f"{name}:{twice[0].place.line}: the key {twice[0].key[:40]!r} is given twice"
+            raise UnreadableInput(message, "keep one of the two")
     try:
         return Config.model_validate(content if content is not None else {})
     except ValidationError as error:

@@ -75,6 +75,7 @@ def command(
     from kvplan.checks.run import report as report_of
     from kvplan.checks.run import run
     from kvplan.cli.checking import settings_of
+    from kvplan.units import counted
 
     wanted = [_target(each) for each in files or ()]
     done = run(settings_of(paths, locked, gpu, variables, environment, stdin_name, config, no_config))
@@ -94,7 +95,7 @@ def command(
     unplanned = _unplanned(report) if strict else []
     sys.stderr.write("".join(f"--strict: {line}\n" for line in unplanned))
     if not report.cases:
-        sys.stderr.write(f"no deployment found in {report.files} files\n")
+        sys.stderr.write(f"no deployment found in {counted(report.files, 'file')}\n")
         if require_inputs:
             return USAGE
     if report.grave:

@@ -43,7 +43,8 @@ def command(
     for problem in done.problems:
         sys.stderr.write(f"note: {problem.file}:{problem.place.line}: {problem.message}\n")
     counts = f"{counted(len(locked.lock.models), 'model')}, {counted(len(locked.lock.deployments), 'deployment')}"
-    kept = f", {locked.kept} of them kept, not in {', '.join(paths or ['the current folder'])}" if locked.kept else ""
+    asked = ", ".join("stdin" if path == "-" else path for path in paths) if paths else "the current folder"
+    kept = f", {locked.kept} of them kept, not in {asked}" if locked.kept else ""
     gone = f"; {locked.gone} gone" if locked.gone else ""
     sys.stdout.write(f"{name}: {counts}{kept}{gone}\n")
     return USAGE if any(problem.grave for problem in done.problems) else OK

@@ -52,6 +52,7 @@ def test_a_project_without_the_table_says_nothing(folder):
         ("ignore: [{rule: KVP001}]", "kvplan.yaml: ignore.0.reason: field required"),
         ("deployments: [{workload: {concurrency: 0}}]", "kvplan.yaml: deployments.0.workload.concurrency"),
         ("[1, 2]", "kvplan.yaml: the file"),
+        ("gpu: h100\n'gpu': l4", "kvplan.yaml:2: the key 'gpu' is given twice"),
         ("gpu: h999", "kvplan.yaml: unknown GPU 'h999'"),
         ("deployments: [{engine: vlm@0.33}]", "kvplan.yaml: kvplan does not plan the engine 'vlm'"),
         ("deployments: [{engine: vllm@latest}]", "kvplan.yaml: 'latest' is no release of vLLM"),

@@ -67,7 +67,7 @@ def test_gitlab_code_quality(capsys):
 def test_junit_has_a_case_for_each_deployment_and_rule(capsys):
     root = ET.fromstring(kvplan(capsys, "check --format junit").out)
     suites = root.findall("testsuite")
-    assert [suite.get("tests") for suite in suites] == ["12", "12", "12", "1"]
+    assert [suite.get("tests") for suite in suites] == ["13", "13", "13", "1"]
     assert [suite.get("failures") for suite in suites] == ["1", "1", "0", "0"]
     assert [suite.get("skipped") for suite in suites][:3] == ["0", "0", "10"]
     failure = suites[0].find("testcase/failure")

@@ -195,6 +195,31 @@ def test_a_value_that_the_engine_would_not_take(folder, flags, refused):
     assert all(finding.place.line and finding.fix for finding in found)
 
 
+COMPOSE = """\
+services:
+  one: {image: vllm/vllm-openai:v0.33.0, command: --model a/b}
+  two:
+    image: vllm/vllm-openai:v0.33.0
+    command: --model a/b
+    command: --model c/d  # kvplan: ignore[KVP001]
+    environment: {A: 1, A: 2}  # kvplan: ignore[KVP013] on purpose
+"""
+
+
+def test_a_key_that_is_given_twice_belongs_to_the_nearest_deployment(folder):
+    (folder / "compose.yaml").write_text(COMPOSE)
+    found = checked("compose.yaml")
+    assert [(f.rule, f.place.line, f.deployment) for f in found.findings] == [("KVP013", 6, "services/two")]
+    assert found.cases[1].deployment.model == "c/d"
+
+
+def test_a_key_that_hides_an_engine_is_noted(folder, capsys):
+    (folder / "m.yaml").write_text(pod() + "spec: {containers: []}\n")
+    told = kvplan(capsys, "check m.yaml")
+    assert "m.yaml:11:1: note: the key 'spec' is given twice, and hides what stands in line 4\n" in told.out
+    assert told.code == 0
+
+
 @pytest.mark.parametrize(
     ("image", "flag", "severities"),
     [
