@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kvplan.errors import UnreadableInput, UsageError
 from kvplan.manifests.files import read_text
 from kvplan.manifests.flags import value_of
-from kvplan.manifests.tree import BadYaml, parse, plain_value
+from kvplan.manifests.tree import BadYaml, parse, plain_value, repeated
 
 FILES = ("kvplan.yaml", ".github/kvplan.yaml")
 LOCK = "kvplan.lock"
@@ -28,9 +28,12 @@ class _Object(BaseModel):
 
 
 class _Matching(_Object):
-    """What an entry is about: `*` stands for any characters, `/` among them."""
+    """What an entry is about: `*` stands for any characters, `/` among them.
 
-    path: str = Field(default="*", description="the manifest's path, as reports print it")
+    Paths lead from the folder of kvplan.yaml, or of .github, whatever the current folder is.
+    """
+
+    path: str = Field(default="*", description="the manifest's path from the folder of the settings")
     name: str = Field(default="*", description="the deployment's name within the file, as reports print it")
 
     def matches(self, file: str, where: str) -> bool:
@@ -89,7 +92,7 @@ class Config(_Object):
     )
     deployments: tuple[DeploymentSetting, ...] = Field(default=(), description="the first entry that matches says it")
     ignore: tuple[IgnoredRule, ...] = ()
-    exclude: tuple[str, ...] = Field(default=(), description="paths that a walk leaves out")
+    exclude: tuple[str, ...] = Field(default=(), description="paths, from the same folder, that a walk leaves out")
     verify: VerifySetting | None = None
 
     def setting(self, file: str, where: str) -> DeploymentSetting:
@@ -134,11 +137,15 @@ def load_config(path: Path) -> Config:
         try:
             roots = parse(read_text(path))
             content = plain_value(roots[0]) if roots else {}
+            twice = repeated(roots[0]) if roots else []
         except BadYaml as error:
             hint = "kvplan schema config describes the file"
             raise UnreadableInput(f"{name}:{error.place.line}: {error.message}", hint) from error
         except UnreadableInput as error:
             raise UnreadableInput(f"cannot read {name}: {error.message}", "give a file that can be read") from error
+        if twice:
+            message = f"{name}:{twice[0].place.line}: the key {twice[0].key[:40]!r} is given twice"
+            raise UnreadableInput(message, "keep one of the two")
     try:
         return Config.model_validate(content if content is not None else {})
     except ValidationError as error:

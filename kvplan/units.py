@@ -52,6 +52,11 @@ def quantity(value: float, digits: int) -> str:
     return f"{sign}{whole:,}" + (f".{part:0{digits}}" if digits else "")
 
 
+def counted(count: int, word: str) -> str:
+    """Return `1 file`, `2 files`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def gib(size: int, digits: int = 1) -> str:
     """Write bytes as GiB: `74.5 GiB`."""
     return f"{quantity(size / GIB, digits)} GiB"

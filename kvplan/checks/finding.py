@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
@@ -43,13 +44,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run found. `base` leads from the root of the repository to the current folder, for repository paths."""
+    """What a run found. `paths` are those of the reported files from the root of the repository."""
 
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
     problems: tuple[Problem, ...]
     files: int
-    base: str = ""
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def grave(self) -> bool:
@@ -70,4 +71,4 @@ class Report:
 
     def path(self, file: str) -> str:
         """Return a file's path from the root of the repository, with forward slashes."""
-        return f"{self.base}{file}" if not file.startswith(("/", "../")) and file != "-" else file
+        return self.paths.get(file, file)

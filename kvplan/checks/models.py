@@ -30,13 +30,17 @@ class NotLocked(UsageError):
 
 
 class Models:
-    """Reads each checkpoint once. `locked`: only from the lock. `traced`: fields that are read are remembered."""
+    """Reads each checkpoint once, and remembers the fields that are read. `locked`: only from the lock.
+
+    `asked`: the references since whoever plans a deployment cleared it.
+    """
 
     def __init__(self, lock: Lock | None, *, locked: bool = False, folder: Path | None = None) -> None:
         self.lock = lock
         self.locked = locked
         self.folder = folder
         self.checkpoints: dict[str, Checkpoint] = {}
+        self.asked: set[str] = set()
         self._specs: dict[tuple[str, str], ModelSpec | KvplanError] = {}
         self._unreachable: HubUnreachable | None = None
 
@@ -45,6 +49,7 @@ class Models:
 
         `overrides` are fields of its config.json to change before it is read.
         """
+        self.asked.add(reference)
         key = (reference, json.dumps(overrides or {}, sort_keys=True, default=str))
         if key not in self._specs:
             try:

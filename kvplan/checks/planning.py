@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from kvplan.checks.case import Replan, no_plan
 from kvplan.checks.connectors import drops_hybrid
 from kvplan.checks.models import Models, NotLocked
 from kvplan.checks.reasons import ASSUMED
@@ -47,6 +49,7 @@ class Planned:
     guessed: tuple[str, ...] = ()
     reachable: bool = True
     refused: RefusedValue | None = None
+    replan: Replan = no_plan
 
 
 def plan_deployment(found: Deployment, setting: DeploymentSetting, config: Config, models: Models) -> Planned:
@@ -71,7 +74,24 @@ def plan_deployment(found: Deployment, setting: DeploymentSetting, config: Confi
     assumed = {ASSUMED[note.code] for note in plan.warnings if note.code in ASSUMED}
     if stated_release(found, setting) is None:
         assumed.add("release")
-    return Planned(gpu, spec, plan, promised=promised, guessed=tuple(sorted({*guessed, *assumed})))
+    replan = partial(_replan, found, setting, spec, gpu, models)
+    return Planned(gpu, spec, plan, promised=promised, guessed=tuple(sorted({*guessed, *assumed})), replan=replan)
+
+
+def _replan(
+    found: Deployment,
+    setting: DeploymentSetting,
+    spec: ModelSpec,
+    gpu: Gpu | None,
+    models: Models,
+    changes: Mapping[str, Any],
+) -> Plan | None:
+    """Plan a deployment with other arguments, None where they are none that the engine takes."""
+    try:
+        args = _checked(found, spec, changes)
+        return _planner(found, setting)(spec, args, gpu, args.world_size, _draft(args, models))
+    except KvplanError:
+        return None
 
 
 def _plans(
@@ -127,8 +147,8 @@ def _planner(found: Deployment, setting: DeploymentSetting) -> Planner:
         return find_engine(found.engine)
 
 
-def _checked(found: Deployment, spec: ModelSpec) -> EngineArgs:
-    args = engine_args(memory_arguments(found), found.engine)
+def _checked(found: Deployment, spec: ModelSpec, changes: Mapping[str, Any] | None = None) -> EngineArgs:
+    args = engine_args(memory_arguments(found) | dict(changes or {}), found.engine)
     named = missing_quantization(spec)
     if named is not None and args.kv_cache_dtype == "auto":
         raise InvalidConfig(f"{spec.id} is named {named}, but its files do not say how it is quantised")
@@ -147,9 +167,14 @@ def _draft(args: EngineArgs, models: Models) -> ModelSpec | None:
     return models.spec(name)
 
 
+def card_name(found: Deployment, setting: DeploymentSetting, config: Config) -> str | None:
+    """Return what the card is called: by kvplan.yaml's entry, else by the manifest, else for all deployments."""
+    return setting.gpu or found.topology.gpu or config.gpu
+
+
 def card(found: Deployment, setting: DeploymentSetting, config: Config) -> Gpu | None:
     """Return the card: as kvplan.yaml says, else as the manifest does. None where kvplan does not plan it."""
-    name = setting.gpu or found.topology.gpu or config.gpu
+    name = card_name(found, setting, config)
     try:
         found_card = find_gpu(name) if name is not None else None
     except KvplanError:

@@ -9,11 +9,14 @@ from pathlib import Path
 from kvplan.checks.case import Case, Promise
 from kvplan.checks.finding import Finding, Report
 from kvplan.checks.models import Models, NotLocked
-from kvplan.checks.planning import Planned, card, plan_deployment, stated_release
+from kvplan.checks.places import STDIN, from_root, seen_from
+from kvplan.checks.planning import Planned, card, card_name, plan_deployment, stated_release
 from kvplan.checks.registry import rules
 from kvplan.checks.suppression import suppressed
 from kvplan.config import LOCK, Config, DeploymentSetting, find_config, git_root, load_config
-from kvplan.errors import UsageError
+from kvplan.engine.registry import find_engine
+from kvplan.errors import UnknownEngine, UnknownGpu, UsageError
+from kvplan.hardware import find_gpu
 from kvplan.manifests.deployment import Deployment
 from kvplan.manifests.read import Problem, Reading, read_paths
 from kvplan.manifests.variables import Scope, layer
@@ -28,23 +31,23 @@ class Settings:
     config: Path | None = None
     no_config: bool = False
     locked: bool = False
-    lock: Path | None = None
     gpu: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     stdin: Callable[[], bytes] = lambda: b""
-    stdin_name: str = "-"
+    stdin_name: str = STDIN
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run has read and planned, before any rule speaks."""
+    """What a run has read and planned, before any rule speaks; `paths` are what was given, seen from the lock."""
 
     reading: Reading
     cases: tuple[Case, ...]
     models: Models
     config: Config
     lock_path: Path
+    paths: tuple[str, ...]
     problems: tuple[Problem, ...]
 
 
@@ -55,8 +58,9 @@ def run(settings: Settings, *, fresh: bool = False) -> Run:
     config = load_config(path) if path is not None else Config()
     if settings.gpu is not None:
         config = config.model_copy(update={"gpu": settings.gpu})
+    _check_names(config, path)
     home = _home(path, folder)
-    lock_path = settings.lock or home / LOCK
+    lock_path = home / LOCK
     lock = read_lock(lock_path) if lock_path.is_file() and not fresh else None
     if settings.locked and lock is None:
         raise UsageError(f"--locked needs {LOCK}, and there is none", "run kvplan lock, and commit the file")
@@ -65,20 +69,25 @@ def run(settings: Settings, *, fresh: bool = False) -> Run:
         scope=Scope((layer(settings.variables), layer(settings.environment))),
         stdin=settings.stdin,
         stdin_name=settings.stdin_name,
-        excluded=config.excludes,
+        excluded=lambda file: bool(config.exclude) and config.excludes(seen_from(home, file)),
     )
     models = Models(lock, locked=settings.locked, folder=home)
     cases: list[Case] = []
     problems = list(reading.problems)
     for found in reading.deployments:
-        setting = config.setting(found.file, found.where)
+        file = seen_from(home, found.file)
+        setting = config.setting(file, found.where)
+        models.asked.clear()
         try:
             planned = plan_deployment(found, setting, config, models)
         except NotLocked as error:
             problems.append(Problem(found.file, found.place, f"{error.message}: {error.hint}", grave=True))
             planned = Planned(card(found, setting, config), unplanned="not in kvplan.lock")
-        cases.append(_case(found, setting, planned, lock))
-    return Run(reading, tuple(cases), models, config, lock_path, tuple(problems))
+        cases.append(
+            _case(found, file, setting, planned, lock, card_name(found, setting, config), frozenset(models.asked))
+        )
+    paths = tuple(seen_from(home, settings.stdin_name if path == STDIN else path) for path in settings.paths)
+    return Run(reading, tuple(cases), models, config, lock_path, paths, tuple(problems))
 
 
 def report(done: Run) -> Report:
@@ -92,31 +101,51 @@ def report(done: Run) -> Report:
                 if not suppressed(finding, case, done.reading.texts, done.config)
             ]
     order = sorted(findings, key=lambda f: (f.file, f.place, f.rule))
-    return Report(done.cases, tuple(order), done.problems, done.reading.files, _base())
+    root = git_root(Path.cwd())
+    files = {case.deployment.file for case in done.cases} | {problem.file for problem in done.problems}
+    paths = {file: from_root(root, file) for file in files}
+    return Report(done.cases, tuple(order), done.problems, done.reading.files, paths)
 
 
 def _home(config: Path | None, folder: Path) -> Path:
     """Return the folder of kvplan.lock: beside the configuration, else the root of the repository, else here."""
     if config is not None:
-        parent = config.resolve().parent
+        parent = config.parent.resolve()  # a link counts where it stands
         return parent.parent if parent.name == ".github" else parent
     return git_root(folder) or folder
 
 
-def _base() -> str:
-    """Return the way from the root of the repository to the current folder, empty at the root and outside."""
-    folder = Path.cwd()
-    root = git_root(folder)
-    inner = folder.relative_to(root).as_posix() if root is not None else "."
-    return "" if inner == "." else f"{inner}/"
+def _check_names(config: Config, path: Path | None) -> None:
+    """Raise UsageError for a card or a release of the settings that nobody knows: it would be passed over."""
+    try:
+        for card in (config.gpu, *(entry.gpu for entry in config.deployments)):
+            if card is not None:
+                find_gpu(card)
+        for engine in (entry.engine for entry in config.deployments):
+            if engine is not None:
+                find_engine(engine)
+    except (UnknownGpu, UnknownEngine) as error:
+        said = error.message if path is None else f"{path.name}: {error.message}"
+        raise UsageError(said, error.hint) from error
 
 
-def _case(found: Deployment, setting: DeploymentSetting, planned: Planned, lock: Lock | None) -> Case:
+def _case(
+    found: Deployment,
+    file: str,
+    setting: DeploymentSetting,
+    planned: Planned,
+    lock: Lock | None,
+    named: str | None,
+    references: frozenset[str],
+) -> Case:
     load = setting.workload
     promise = Promise(load.concurrency, load.tokens()) if load is not None and load.concurrency is not None else None
     return Case(
         deployment=found,
+        file=file,
+        references=references,
         gpu=planned.gpu,
+        named_card=named,
         gpus=setting.gpus if setting.gpus is not None else found.topology.gpus,
         spec=planned.spec,
         plan=planned.plan,
@@ -124,9 +153,10 @@ def _case(found: Deployment, setting: DeploymentSetting, planned: Planned, lock:
         guessed=planned.guessed,
         promise=promise,
         promised=planned.promised,
-        locked=lock.deployments.get(found.key) if lock is not None else None,
+        locked=lock.deployments.get(f"{file}::{found.where}") if lock is not None else None,
         lock_version=lock.kvplan if lock is not None else None,
         release=stated_release(found, setting),
         reachable=planned.reachable,
         refused=planned.refused,
+        replan=planned.replan,
     )

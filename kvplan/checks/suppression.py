@@ -21,7 +21,7 @@ def suppressed(finding: Finding, case: Case, texts: Mapping[str, str], config: C
     found = case.deployment
     if finding.rule in found.ignored:
         return True
-    if any(entry.rule == finding.rule and entry.matches(found.file, found.where) for entry in config.ignore):
+    if any(entry.rule == finding.rule and entry.matches(case.file, found.where) for entry in config.ignore):
         return True
     lines = texts.get(found.file, "").split("\n")
     return any(_ignores(finding.rule, lines, line) for line in (finding.place.line, found.place.line))

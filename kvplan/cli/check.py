@@ -1,7 +1,7 @@
 """`kvplan check [PATHS]`: what is wrong with the deployments of manifests, scripts and compose files."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from kvplan.cli.checking import (
     Variables,
 )
 from kvplan.errors import NO, OK, UNREACHABLE, USAGE, UsageError
+
+if TYPE_CHECKING:
+    from kvplan.checks.finding import Report
 
 
 class Format(StrEnum):
@@ -46,7 +49,9 @@ def command(
         list[str] | None, typer.Option("--output", metavar="FORMAT=PATH", help="Write it to a file, too; repeatable.")
     ] = None,
     fail_on: Annotated[FailOn, typer.Option("--fail-on", help="The severity that fails the check.")] = FailOn.error,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail where a deployment cannot be planned.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where a deployment cannot be planned on a card.")
+    ] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 whatever is found.")] = False,
     require_inputs: Annotated[
         bool, typer.Option("--require-inputs", help="Fail where no deployment is found.")
@@ -70,6 +75,7 @@ def command(
     from kvplan.checks.run import report as report_of
     from kvplan.checks.run import run
     from kvplan.cli.checking import settings_of
+    from kvplan.units import counted
 
     wanted = [_target(each) for each in files or ()]
     done = run(settings_of(paths, locked, gpu, variables, environment, stdin_name, config, no_config))
@@ -86,18 +92,29 @@ def command(
     for problem in report.problems:
         if not problem.grave and output is not Format.text:
             sys.stderr.write(f"note: {problem.file}:{problem.place.line}: {problem.message}\n")
+    unplanned = _unplanned(report) if strict else []
+    sys.stderr.write("".join(f"--strict: {line}\n" for line in unplanned))
     if not report.cases:
-        sys.stderr.write(f"no deployment found in {report.files} files\n")
+        sys.stderr.write(f"no deployment found in {counted(report.files, 'file')}\n")
         if require_inputs:
             return USAGE
     if report.grave:
         return USAGE
     if strict and any(not case.reachable for case in report.cases):
         return UNREACHABLE
-    unplanned = strict and (bool(report.problems) or any(case.plan is None for case in report.cases))
+    unread = strict and bool(report.problems)
     worst = report.worst()
     failed = fail_on is not FailOn.never and worst is not None and worst >= Severity[fail_on.value.upper()]
-    return NO if (failed or unplanned) and not exit_zero else OK
+    return NO if (failed or unplanned or unread) and not exit_zero else OK
+
+
+def _unplanned(report: "Report") -> list[str]:
+    """Name the deployments of which it is not known whether they would start."""
+    from kvplan.errors import printable
+    from kvplan.render.check_text import verdict
+
+    unsure = (case for case in report.cases if not case.is_fully_planned)
+    return [printable(f"{case.key} is not fully planned: {verdict(case)}") for case in unsure]
 
 
 def _target(text: str) -> tuple[Format, str]:

@@ -11,6 +11,7 @@ from kvplan.cli.checking import (
     Isolated,
     LockedFlag,
     Paths,
+    StdinName,
     Variables,
 )
 from kvplan.errors import OK
@@ -23,20 +24,22 @@ def command(
     gpu: GpuName = None,
     variables: Variables = None,
     environment: EnvironmentFlag = False,
+    stdin_name: StdinName = "-",
     config: Configuration = None,
     no_config: Isolated = False,
 ) -> int:
     """Print a Markdown table of the deployments whose plans differ from those of a base."""
     import sys
 
-    from kvplan.checks.locking import base_totals
+    from kvplan.checks.locking import base_totals, is_asked
     from kvplan.checks.run import run
     from kvplan.cli.checking import settings_of
     from kvplan.cli.output import write_lines
     from kvplan.render.diff import diff_markdown
 
-    before = base_totals(base, sys.stdin.buffer)
-    done = run(settings_of(paths, locked, gpu, variables, environment, "-", config, no_config))
-    after = {case.deployment.key: case.totals for case in done.cases}
-    write_lines(diff_markdown(before, after))
+    done = run(settings_of(paths, locked, gpu, variables, environment, stdin_name, config, no_config))
+    before = base_totals(base, sys.stdin.buffer, done)
+    asked = {key: totals for key, totals in before.items() if is_asked(done, key)}
+    after = {case.key: case.totals for case in done.cases}
+    write_lines(diff_markdown(asked, after, left_out=len(before) - len(asked)))
     return OK

@@ -2,7 +2,7 @@
 
 import typer
 
-from kvplan.cli.checking import Configuration, EnvironmentFlag, GpuName, Isolated, Paths, Variables
+from kvplan.cli.checking import Configuration, EnvironmentFlag, GpuName, Isolated, Paths, StdinName, Variables
 from kvplan.errors import OK, USAGE, HubUnreachable
 
 
@@ -11,10 +11,12 @@ def command(
     gpu: GpuName = None,
     variables: Variables = None,
     environment: EnvironmentFlag = False,
+    stdin_name: StdinName = "-",
     config: Configuration = None,
     no_config: Isolated = False,
 ) -> int:
     """Pin the models of all deployments and what is planned for them, for `kvplan check --locked` and `kvplan diff`."""
+    import os
     import sys
 
     from kvplan.checks.locking import lock_of
@@ -22,21 +24,27 @@ def command(
     from kvplan.cli.checking import settings_of
     from kvplan.sources.lockfile import lock_text
     from kvplan.sources.whole import write_whole
+    from kvplan.units import counted
 
-    done = run(settings_of(paths, False, gpu, variables, environment, "-", config, no_config), fresh=True)
+    done = run(settings_of(paths, False, gpu, variables, environment, stdin_name, config, no_config), fresh=True)
+    name = os.path.relpath(done.lock_path)
     unasked = next((case for case in done.cases if not case.reachable), None)
     if unasked is not None:
-        hint = f"{done.lock_path.name} is left as it was"
-        raise HubUnreachable(f"{unasked.deployment.key} is not locked: {unasked.unplanned}", hint)
-    lock = lock_of(done)
+        hint = f"{name} is left as it was"
+        raise HubUnreachable(f"{unasked.key} is not locked: {unasked.unplanned}", hint)
+    locked = lock_of(done)
     try:
-        write_whole(done.lock_path, lock_text(lock))
+        write_whole(done.lock_path, lock_text(locked.lock))
     except OSError as error:
         raise typer.BadParameter(f"cannot write {done.lock_path}: {(error.strerror or '').lower()}") from error
     for case in done.cases:
         if case.plan is None:
-            sys.stderr.write(f"note: {case.deployment.key} is not locked: {case.unplanned}\n")
+            sys.stderr.write(f"note: {case.key} is not locked: {case.unplanned}\n")
     for problem in done.problems:
         sys.stderr.write(f"note: {problem.file}:{problem.place.line}: {problem.message}\n")
-    sys.stdout.write(f"{done.lock_path.name}: {len(lock.models)} models, {len(lock.deployments)} deployments\n")
+    counts = f"{counted(len(locked.lock.models), 'model')}, {counted(len(locked.lock.deployments), 'deployment')}"
+    asked = ", ".join("stdin" if path == "-" else path for path in paths) if paths else "the current folder"
+    kept = f", {locked.kept} of them kept, not in {asked}" if locked.kept else ""
+    gone = f"; {locked.gone} gone" if locked.gone else ""
+    sys.stdout.write(f"{name}: {counts}{kept}{gone}\n")
     return USAGE if any(problem.grave for problem in done.problems) else OK

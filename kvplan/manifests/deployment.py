@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from kvplan.manifests.argv import Argument
-from kvplan.manifests.tree import Place
+from kvplan.manifests.tree import Place, Repeated
 
 Confidence: TypeAlias = Literal["exact", "partial", "heuristic"]
 
@@ -36,6 +36,7 @@ class Deployment:
     reference it is. `release` is the engine's, where the image's tag says it. `unresolved` names variables without a
     value, and the model where nobody can tell which it is. `pure`: its parser is the engine's own. `ignored` are the
     rules that an annotation switches off. `allows_long`: its environment lets the context exceed the model's own.
+    `repeated` are the keys that its document gives twice, near its line.
     """
 
     file: str
@@ -57,11 +58,7 @@ class Deployment:
     model_place: Place | None = None
     ignored: frozenset[str] = frozenset()
     allows_long: bool = False
-
-    @property
-    def key(self) -> str:
-        """The deployment's name over all files."""
-        return f"{self.file}::{self.where}"
+    repeated: tuple[Repeated, ...] = ()
 
     def place_of(self, *names: str) -> Place:
         """Return where the first of the arguments that is given stands, else where the deployment begins."""

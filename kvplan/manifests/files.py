@@ -59,8 +59,9 @@ def find(paths: list[str], *, excluded: Callable[[str], bool] = lambda _: False)
         else:
             raise UnreadableInput(f"no file or folder {given[:200]!r}", "give a manifest, a folder, or - for stdin")
         for file in found:
-            if file.name not in seen:
-                seen.add(file.name)
+            real = os.path.realpath(file.path)
+            if real not in seen:
+                seen.add(real)
                 yield file
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from kvplan.errors import UnreadableInput
@@ -17,7 +17,7 @@ from kvplan.manifests.lines import Lines
 from kvplan.manifests.manifest import Manifest, Objects
 from kvplan.manifests.scripts import read_script
 from kvplan.manifests.shell import MAX_PROGRAM
-from kvplan.manifests.tree import Map, Node, Place
+from kvplan.manifests.tree import Map, Node, Place, Scalar, repeated, walk
 from kvplan.manifests.variables import Scope
 
 # A file without any of these starts no engine that is known here; looking is cheaper than reading
@@ -131,9 +131,32 @@ def _deployments(file: _Read, scope: Scope, objects: Objects, reading: Reading) 
         reading.deployments += read_dockerfile(file.text, manifest)
     else:
         for root in file.roots:
-            reading.deployments += read_document(root, manifest)
+            found = list(read_document(root, manifest))
+            reading.deployments += _with_repeated(found, root)
+            if not found:
+                reading.problems += _lost(file.found.name, root)
     if len(reading.deployments) > before:
         reading.texts[file.found.name] = file.text
+
+
+def _with_repeated(found: list[Deployment], root: Map) -> Iterator[Deployment]:
+    """Give each key that a document has twice to the deployment with the nearest line, as only places tell."""
+    keys = repeated(root)
+    if not keys or not found:
+        yield from found
+        return
+    owners = [min(found, key=lambda each: abs(each.place.line - key.place.line)) for key in keys]
+    for each in found:
+        own = tuple(key for key, owner in zip(keys, owners, strict=True) if owner is each)
+        yield replace(each, repeated=own)
+
+
+def _lost(file: str, root: Map) -> Iterator[Problem]:
+    """Note the keys of a document without a deployment that hide an earlier value with a hint at an engine."""
+    for each in repeated(root):
+        if any(_HINT.search(node.text) for node in walk(each.lost) if isinstance(node, Scalar)):
+            message = f"the key {each.key[:40]!r} is given twice, and hides what stands in line {each.first.line}"
+            yield Problem(file, each.place, message, grave=False)
 
 
 def _beside(path: Path) -> Callable[[str], str | None]:

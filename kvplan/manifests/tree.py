@@ -58,6 +58,15 @@ class List:
     place: Place
 
 
+class Repeated(NamedTuple):
+    """A key that its mapping already has, where that stands, and the value that is lost: the last one counts."""
+
+    key: str
+    place: Place
+    first: Place
+    lost: Node
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Map:
     """A mapping: values by the text of their key, the last of equal keys, `<<` merged below the own ones."""
@@ -65,6 +74,7 @@ class Map:
     values: dict[str, Node]
     keys: dict[str, Scalar]
     place: Place
+    repeated: tuple[Repeated, ...] = ()
 
 
 Node: TypeAlias = Scalar | List | Map
@@ -167,6 +177,7 @@ def _mapping(done: _Open) -> Map:
     own: dict[str, Node] = {}
     keys: dict[str, Scalar] = {}
     merged: list[Map] = []
+    repeated: list[Repeated] = []
     for key, value in zip(done.items[::2], done.items[1::2], strict=True):
         if not isinstance(key, Scalar):
             continue
@@ -174,17 +185,19 @@ def _mapping(done: _Open) -> Map:
             sources = value.items if isinstance(value, List) else (value,)
             merged += [source for source in sources if isinstance(source, Map)]
             continue
+        if key.text in own:
+            repeated.append(Repeated(key.text, key.place, keys[key.text].place, own[key.text]))
         own[key.text] = value
         keys[key.text] = key
     if not merged:
-        return Map(own, keys, done.place)
+        return Map(own, keys, done.place, tuple(repeated))
     values: dict[str, Node] = {}
     for source in dict.fromkeys(reversed(merged)):  # the first source that has a key gives it: later ones lie under
         if len(values) + len(source.values) > MAX_VALUES:
             raise BadYaml(f"merges more than {MAX_VALUES:,} values", done.place)
         values |= source.values
         keys = source.keys | keys
-    return Map(values | own, keys, done.place)
+    return Map(values | own, keys, done.place, tuple(repeated))
 
 
 # -- reading a tree ----------------------------------------------------------------------------------------------------
@@ -244,6 +257,12 @@ def walk(node: Node | None) -> Iterator[Node]:
                 yield each
                 inner += each.items if isinstance(each, List) else each.values.values() if isinstance(each, Map) else ()
         level = inner
+
+
+def repeated(node: Node) -> list[Repeated]:
+    """Return the keys that stand in one mapping more than once, in the order of their lines."""
+    found = (each for inner in walk(node) if isinstance(inner, Map) for each in inner.repeated)
+    return sorted(found, key=lambda each: each.place)
 
 
 def plain_value(node: Node, budget: list[int] | None = None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Report, Severity
-from kvplan.render.check_text import hardware, summary, verdict
+from kvplan.render.check_text import advice, engine, hardware, summary, verdict
 from kvplan.render.table import markdown_table
 from kvplan.units import gib, quantity
 
@@ -18,7 +18,7 @@ _SIGNS = {Severity.ERROR: ":x:", Severity.WARNING: ":warning:", Severity.NOTE: "
 
 def check_markdown(report: Report) -> list[str]:
     """Return the lines: the marker, a table of deployments, the findings, a ledger each behind a fold."""
-    lines = [MARKER, "### kvplan check", "", summary(report), ""]
+    lines = [MARKER, "### kvplan check", "", summary(report), *map(_plain, advice(report)), ""]
     if report.cases:
         lines += [*markdown_table(_HEADER, [_row(case) for case in report.cases], right=_RIGHT), ""]
     for finding in sorted(report.findings, key=lambda f: -f.severity):
@@ -29,6 +29,11 @@ def check_markdown(report: Report) -> list[str]:
         if problem.grave:
             where = _code(f"{report.path(problem.file)}:{problem.place.line}")
             lines.append(f"- :x: **error** {where}: {_plain(problem.message)}")
+    for case in report.cases:
+        if case.unknown_release is not None:
+            found = case.deployment
+            where = f"{_code(f'{report.path(found.file)}:{found.place.line}')} {_plain(found.where)}"
+            lines.append(f"- {_SIGNS[Severity.NOTE]} {where}: {_plain(engine(case))}")
     for case in report.cases:
         lines += _ledger(case)
     return lines

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Finding, Report, Severity
+from kvplan.checks.ranks import too_few
 from kvplan.render.explain import explain
 from kvplan.render.text import verdict_word
-from kvplan.units import gib, quantity
+from kvplan.units import counted, gib, quantity
 
 
 def check_text(report: Report, *, quiet: bool = False, verbose: bool = False) -> list[str]:
@@ -25,7 +26,7 @@ def check_text(report: Report, *, quiet: bool = False, verbose: bool = False) ->
     for problem in report.problems:
         word = "error" if problem.grave else "note"
         lines.append(f"{problem.file}:{problem.place.line}:{problem.place.column}: {word}: {problem.message}")
-    return [*lines, *([] if quiet else ["", summary(report)])]
+    return [*lines, *([] if quiet else ["", summary(report), *advice(report)])]
 
 
 def summary(report: Report) -> str:
@@ -34,13 +35,27 @@ def summary(report: Report) -> str:
         (sum(finding.severity is severity for finding in report.findings), severity.word)
         for severity in sorted(Severity, reverse=True)
     ]
-    told = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count]
+    told = [counted(count, word) for count, word in counts if count]
     unplanned = sum(case.plan is None for case in report.cases)
     told += [f"{unplanned} not planned"] if unplanned else []
+    cardless = sum(_lacks_card(case) for case in report.cases)
+    told += [f"{cardless} planned without a card"] if cardless else []
     unread = sum(problem.grave for problem in report.problems)
-    told += [f"{_counted(unread, 'place')} that cannot be read"] if unread else []
-    what = f"{_counted(len(report.cases), 'deployment')} in {_counted(report.files, 'file')}"
+    told += [f"{counted(unread, 'place')} that cannot be read"] if unread else []
+    what = f"{counted(len(report.cases), 'deployment')} in {counted(report.files, 'file')}"
     return f"{what}: {', '.join(told) if told else 'nothing to say'}"
+
+
+def advice(report: Report) -> list[str]:
+    """Say how a card is named, where one is missing."""
+    cardless = [case for case in report.cases if _lacks_card(case)]
+    if any(case.named_card is None for case in cardless):
+        return ["name the card with --gpu NAME, or with gpu: in kvplan.yaml"]
+    return ["name the card in an entry of deployments: in kvplan.yaml; kvplan gpus lists them"] if cardless else []
+
+
+def _lacks_card(case: Case) -> bool:
+    return case.plan is not None and case.gpu is None and not case.is_fully_planned
 
 
 def verdict(case: Case) -> str:
@@ -49,29 +64,33 @@ def verdict(case: Case) -> str:
     if plan is None:
         return f"not planned: {case.unplanned}"
     if plan.verdict is None:
-        return "planned without a card" if case.gpu is None else "planned"
+        return "planned" if case.gpu is not None else f"planned without a card{_named(case)}"
     if plan.verdict == "refused":
         return "would not start"
     if plan.kv.tokens is None or plan.kv.max_concurrency is None:
         return "fits"
-    requests = f"{quantity(plan.kv.max_concurrency, 2)} requests of {plan.kv.max_model_len:,}"
-    return f"{verdict_word(plan)}: {plan.kv.tokens:,} tokens, {requests}"
+    held = f"{plan.kv.tokens:,} tokens, {quantity(plan.kv.max_concurrency, 2)} requests of {plan.kv.max_model_len:,}"
+    # a pool of a given size can be told on no card, but not that the weights fit beside it
+    word = verdict_word(plan)
+    return f"{word}: {held}" if case.gpu is not None else f"{word} on a card with room for it: {held}{_named(case)}"
+
+
+def _named(case: Case) -> str:
+    return f" ({case.named_card} is none that kvplan plans)" if case.named_card is not None else ""
 
 
 def hardware(case: Case) -> str:
-    """Return the card and how many: `2 x H100 SXM 80 GB`; what is not known is left out."""
+    """Return the card and how many: `2 x H100 SXM 80 GB`, and how many are there where those are fewer."""
     count = case.plan.gpu_count if case.plan is not None else (case.gpus or 0) * (case.deployment.topology.nodes or 1)
     label = case.gpu.label if case.gpu is not None else ("GPU" if count else "")
-    return f"{count} x {label}" if count and label else label
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    told = f"{count} x {label}" if count and label else label
+    there = too_few(case) if case.plan is not None else None
+    return told if there is None else f"{told}, but the deployment asks for {counted(there, 'GPU')}"
 
 
 def _deployment(case: Case, *, verbose: bool) -> Iterator[str]:
     found = case.deployment
-    parts = [found.model or "no model", _engine(case), hardware(case)]
+    parts = [found.model or "no model", engine(case), hardware(case)]
     yield f"{found.file}:{found.place.line}: {found.where}"
     yield f"  {', '.join(part for part in parts if part)}"
     yield f"  {verdict(case)}"
@@ -84,10 +103,14 @@ def _deployment(case: Case, *, verbose: bool) -> Iterator[str]:
         yield from (f"    {line}" for line in explain(case.plan))
 
 
-def _engine(case: Case) -> str:
+def engine(case: Case) -> str:
+    """Return the engine and the release it is planned as: `vLLM 0.33.0`, `vLLM (as of 0.33, 0.99.0 is not known)`."""
     names = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "nim": "NIM"}
     name = names.get(case.deployment.engine, case.deployment.engine)
     release = case.plan.engine_version if case.plan is not None else (case.release or "")
+    if case.unknown_release not in (None, release):
+        line = release.removesuffix(".0") if release.count(".") > 1 else release
+        return f"{name} (as of {line}, {case.unknown_release} is not known)"
     return f"{name} {release}".rstrip()
 
 

@@ -15,8 +15,8 @@ _RIGHT = frozenset({3, 4, 5, 6, 7})
 Totals = Mapping[str, Any] | None
 
 
-def diff_markdown(before: Mapping[str, Totals], after: Mapping[str, Totals]) -> list[str]:
-    """Return the lines; deployments whose plans are the same are counted, not listed."""
+def diff_markdown(before: Mapping[str, Totals], after: Mapping[str, Totals], *, left_out: int = 0) -> list[str]:
+    """Return the lines; deployments whose plans are the same, or that nobody asked for, are counted, not listed."""
     rows = []
     same = 0
     for key in sorted(before.keys() | after.keys()):
@@ -25,10 +25,11 @@ def diff_markdown(before: Mapping[str, Totals], after: Mapping[str, Totals]) -> 
             same += 1
         else:
             rows.append(_row(key, old, new, known=(key in before, key in after)))
+    rest = f", {left_out} of other files not compared" if left_out else ""
     lines = [MARKER, "### kvplan diff", ""]
     if not rows:
-        return [*lines, f"No plan changes ({same} the same)."]
-    return [*lines, *markdown_table(_HEADER, rows, right=_RIGHT), "", f"{len(rows)} changed, {same} the same."]
+        return [*lines, f"No plan changes ({same} the same{rest})."]
+    return [*lines, *markdown_table(_HEADER, rows, right=_RIGHT), "", f"{len(rows)} changed, {same} the same{rest}."]
 
 
 def _figures(totals: Totals) -> tuple[str, ...] | None:

@@ -42,11 +42,13 @@ def _suite(root: ET.Element, report: Report, case: Case) -> None:
     for rule in rules():
         test = ET.SubElement(suite, "testcase", classname=name, name=f"{rule.id} {rule.name}")
         test.set("file", _clean(report.path(found.file)))
-        test.set("line", str(found.place.line))
-        hits = [finding for finding in report.of(case) if finding.rule == rule.id]
-        worst = max((hit.severity for hit in hits), default=None)
+        # of several findings a dashboard shows one line and one message: the gravest's
+        hits = sorted((hit for hit in report.of(case) if hit.rule == rule.id), key=lambda hit: -hit.severity)
+        worst = hits[0].severity if hits else None
+        test.set("line", str((hits[0] if hits else found).place.line))
         told = _clean("\n".join([*map(_told, hits), "", *_ledger(case)])) if hits else ""
-        if worst is None and rule.needs_plan and case.plan is None:
+        blind = case.plan is None or (rule.figures and case.plan.verdict is None)
+        if worst is None and rule.needs_plan and blind:
             ET.SubElement(test, "skipped", message=_clean(verdict(case)))
             skipped += 1
         elif worst is Severity.NOTE:

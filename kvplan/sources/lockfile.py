@@ -23,11 +23,15 @@ _WHOLE = frozenset({"quantization_config", "quantization", "compression_config"}
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What a lock file holds: checkpoints by the reference that manifests use, totals by deployment."""
+    """What a lock file holds: checkpoints by the reference that manifests use, totals by deployment.
+
+    Keys of deployments, and `files`, those that use a model (none: not known), are paths from the lock's folder.
+    """
 
     kvplan: str
     models: Mapping[str, Checkpoint] = field(default_factory=dict)
     weight_bytes: Mapping[str, int | None] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     deployments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -108,6 +112,7 @@ def read_lock(path: Path) -> Lock:
         kvplan=str(content.get("kvplan", "")),
         models={name: _checkpoint(name, entry, path.name) for name, entry in models.items()},
         weight_bytes={name: entry.get("weight_bytes") for name, entry in models.items()},
+        files={name: tuple(entry.get("files", ())) for name, entry in models.items()},
         deployments={key: entry for key, entry in deployments.items() if isinstance(entry, dict)},
     )
 
@@ -121,6 +126,8 @@ def _checkpoint(name: str, entry: Any, file: str) -> Checkpoint:
         and isinstance(entry.get("quant_config"), dict | None)
         and isinstance(entry.get("revision"), str | None)
         and isinstance(entry.get("tokenizer_max_length"), int | None)
+        and isinstance(entry.get("files", []), list)
+        and all(isinstance(file, str) for file in entry.get("files", []))
     )
     if not shaped:
         raise UnreadableInput(f"{file}: the entry of {name[:80]} is damaged", "run kvplan lock to write it anew")
@@ -142,6 +149,7 @@ def lock_text(lock: Lock) -> str:
             "source": checkpoint.source,
             "revision": checkpoint.revision,
             "weight_bytes": lock.weight_bytes.get(name),
+            "files": list(lock.files.get(name, ())),
             "tokenizer_max_length": checkpoint.tokenizer_max_length,
             "config": checkpoint.config,
             "quant_config": checkpoint.quant_config,

@@ -94,7 +94,7 @@ def test_the_text(capsys, folder):
     told = kvplan(capsys, "check m.yaml")
     assert told.out == (
         "m.yaml:9: Pod/llm#server\n"
-        "  meta-llama/Llama-3.1-8B, vLLM 0.33.0, 4 x H100 SXM 80 GB\n"
+        "  meta-llama/Llama-3.1-8B, vLLM 0.33.0, 4 x H100 SXM 80 GB, but the deployment asks for 1 GPU\n"
         "  fits: 32,768 tokens, 4.00 requests of 8,192\n"
         "m.yaml:9:69: error: TP 4 needs 4 GPUs, but the deployment asks for 1 [KVP001 tp-exceeds-gpus]\n"
         "  fix: --tensor-parallel-size 1, or 4 GPUs\n"
@@ -103,6 +103,54 @@ def test_the_text(capsys, folder):
     )
     assert kvplan(capsys, "check -q m.yaml").out == "".join(told.out.splitlines(keepends=True)[3:5])
     assert "weights" in kvplan(capsys, "check -v m.yaml").out
+
+
+@pytest.mark.parametrize(("tag", "planned"), [("v0.99.0", "0.33"), ("v0.6.3", "0.8")])
+def test_a_release_that_is_not_known_is_said(capsys, folder, tag, planned):
+    (folder / "m.yaml").write_text(pod().replace("v0.33.0", tag))
+    said = f"vLLM (as of {planned}, {tag[1:]} is not known)"
+    assert f"  meta-llama/Llama-3.1-8B, {said}, 1 x H100 SXM 80 GB\n" in kvplan(capsys, "check").out
+    assert (
+        f"- :information_source: `m.yaml:9` Pod/llm#server: {said}\n" in kvplan(capsys, "check --format markdown").out
+    )
+
+
+CARDLESS = pod().replace("nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3", "zone: a")
+
+
+def test_what_was_planned_on_no_card_fails_where_all_must_be_planned(capsys, folder):
+    (folder / "m.yaml").write_text(CARDLESS)
+    told = kvplan(capsys, "check")
+    assert told.code == 0
+    assert told.out.endswith(
+        "  planned without a card\n\n"
+        "1 deployment in 1 file: 1 planned without a card\n"
+        "name the card with --gpu NAME, or with gpu: in kvplan.yaml\n"
+    )
+    told = kvplan(capsys, "check --strict --quiet")
+    assert told == (1, "", "--strict: m.yaml::Pod/llm#server is not fully planned: planned without a card\n")
+    assert kvplan(capsys, "check --strict --gpu h100").code == 0
+    assert kvplan(capsys, "check --strict --exit-zero").code == 0
+    assert "name the card" in kvplan(capsys, "check --format markdown").out
+    assert kvplan(capsys, "check --format junit").out.count("<skipped") == 3  # the rules that rest on figures
+
+
+def test_a_pool_of_a_given_size_says_nothing_of_the_card(capsys, folder):
+    (folder / "m.yaml").write_text(CARDLESS.replace("=8192", "=8192, --kv-cache-memory-bytes=2147483648"))
+    told = kvplan(capsys, "check --strict")
+    assert told.code == 1
+    assert "  fits on a card with room for it: 16,384 tokens, 2.00 requests of 8,192\n" in told.out
+
+
+def test_a_card_that_is_not_known_is_named(capsys, folder):
+    (folder / "m.yaml").write_text(pod().replace("NVIDIA-H100-80GB-HBM3", "NVIDIA-H999"))
+    told = kvplan(capsys, "check --strict --gpu h100")
+    assert told.code == 1
+    assert "  planned without a card (NVIDIA-H999 is none that kvplan plans)\n" in told.out
+    assert told.out.endswith("name the card in an entry of deployments: in kvplan.yaml; kvplan gpus lists them\n")
+    (folder / "kvplan.yaml").write_text("deployments: [{gpu: h100-smx}]\n")
+    told = kvplan(capsys, "check")
+    assert (told.code, told.err.partition("\n")[0]) == (2, "error: kvplan.yaml: unknown GPU 'h100-smx'")
 
 
 def test_json_is_what_its_schema_says(capsys, folder):

@@ -50,7 +50,7 @@ def test_a_lock_is_sorted_and_reads_back(capsys, folder):
     assert model["config"]["num_hidden_layers"] == 32
     assert model["weight_bytes"] > 15 * 10**9
     assert set(model) == {
-        "id", "source", "revision", "weight_bytes", "tokenizer_max_length", "config", "quant_config",
+        "id", "source", "revision", "weight_bytes", "files", "tokenizer_max_length", "config", "quant_config",
     }  # fmt: skip
     totals = content["deployments"]["b.yaml::Pod/llm#server"]
     assert (totals["tokens"], totals["max_concurrency"], totals["verdict"]) == (131_072, 16.0, "fits")

@@ -67,13 +67,27 @@ def test_gitlab_code_quality(capsys):
 def test_junit_has_a_case_for_each_deployment_and_rule(capsys):
     root = ET.fromstring(kvplan(capsys, "check --format junit").out)
     suites = root.findall("testsuite")
-    assert [suite.get("tests") for suite in suites] == ["12", "12", "12", "1"]
+    assert [suite.get("tests") for suite in suites] == ["13", "13", "13", "1"]
     assert [suite.get("failures") for suite in suites] == ["1", "1", "0", "0"]
     assert [suite.get("skipped") for suite in suites][:3] == ["0", "0", "10"]
     failure = suites[0].find("testcase/failure")
     assert failure is not None
     assert "weights" in (failure.text or "")
     assert suites[3].find("testcase/error") is not None
+
+
+def test_junit_names_the_line_of_the_finding(capsys, folder):
+    split = (
+        pod("-tp, '4', --max-model-len=8192").replace("args: [", "args: [\n        ").replace("-tp", "\n        -tp")
+    )
+    (folder / "m.yaml").write_text(split)
+    place = json.loads(kvplan(capsys, "check --format json").out)
+    tests = ET.fromstring(kvplan(capsys, "check --format junit").out).findall("testsuite/testcase")
+    lines = {test.get("name"): test.get("line") for test in tests}
+    begins, points = place["deployments"][0]["line"], place["findings"][0]["line"]
+    assert begins < points
+    assert lines["KVP001 tp-exceeds-gpus"] == str(points)
+    assert lines["KVP002 does-not-start"] == str(begins)
 
 
 @pytest.mark.usefixtures("files")

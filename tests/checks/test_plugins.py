@@ -28,7 +28,8 @@ def shell_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedPr
         key: re.sub(r"\$\{\{ inputs\.([a-z-]+) \}\}", lambda found: values[found[1]], text)
         for key, text in STEPS[name].get("env", {}).items()
     }
-    base = {key: os.environ[key] for key in ("PATH", "HOME", "HF_HUB_OFFLINE") if key in os.environ}
+    # PYTHONPATH: these tests are about this checkout, whichever one is installed
+    base = {key: os.environ[key] for key in ("PATH", "HOME", "HF_HUB_OFFLINE", "PYTHONPATH") if key in os.environ}
     runner = {
         "RUNNER_TEMP": str(folder / "temp"), "GITHUB_ACTION_PATH": str(ROOT), "GITHUB_ACTIONS": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "temp" / "summary"), "GITHUB_OUTPUT": str(folder / "temp" / "output"),

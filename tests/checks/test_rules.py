@@ -154,6 +154,22 @@ def test_the_cheapest_fix_of_a_promise(folder):
 
 
 @pytest.mark.parametrize(
+    ("card", "flags", "rules"),
+    [
+        ("NVIDIA-H100-80GB-HBM3", "", ["KVP006"]),
+        ("NVIDIA-H200", ", --gpu-memory-utilization=0.65", ["KVP005"]),
+        ("NVIDIA-H200", "", ["--data-parallel-size 8 --enable-expert-parallel, without tensor parallelism"]),
+        # the weights of the attention, once a GPU, leave no room for a request of the full length: planned, and refused
+        ("NVIDIA-H200", ", --gpu-memory-utilization=0.78", ["--decode-context-parallel-size 8"]),
+    ],
+)
+def test_what_replaces_a_copied_cache_is_planned_before_it_is_advised(folder, card, flags, rules):
+    text = pod(f"-tp, '8'{flags}", model="deepseek-ai/DeepSeek-R1", gpus=8)
+    (folder / "m.yaml").write_text(text.replace("NVIDIA-H100-80GB-HBM3", card))
+    assert [f.fix if f.rule == "KVP008" else f.rule for f in checked("m.yaml").findings] == rules
+
+
+@pytest.mark.parametrize(
     ("flags", "refused"),
     [
         ("--gpu-memory-utilization=1.5", True),
@@ -177,6 +193,31 @@ def test_a_value_that_the_engine_would_not_take(folder, flags, refused):
     found = [finding for finding in checked("pod.yaml").findings if finding.rule == "KVP002"]
     assert [flags.split("=")[0] in finding.message for finding in found] == [True] * refused
     assert all(finding.place.line and finding.fix for finding in found)
+
+
+COMPOSE = """\
+services:
+  one: {image: vllm/vllm-openai:v0.33.0, command: --model a/b}
+  two:
+    image: vllm/vllm-openai:v0.33.0
+    command: --model a/b
+    command: --model c/d  # kvplan: ignore[KVP001]
+    environment: {A: 1, A: 2}  # kvplan: ignore[KVP013] on purpose
+"""
+
+
+def test_a_key_that_is_given_twice_belongs_to_the_nearest_deployment(folder):
+    (folder / "compose.yaml").write_text(COMPOSE)
+    found = checked("compose.yaml")
+    assert [(f.rule, f.place.line, f.deployment) for f in found.findings] == [("KVP013", 6, "services/two")]
+    assert found.cases[1].deployment.model == "c/d"
+
+
+def test_a_key_that_hides_an_engine_is_noted(folder, capsys):
+    (folder / "m.yaml").write_text(pod() + "spec: {containers: []}\n")
+    told = kvplan(capsys, "check m.yaml")
+    assert "m.yaml:11:1: note: the key 'spec' is given twice, and hides what stands in line 4\n" in told.out
+    assert told.code == 0
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,8 @@ from math import prod
 
 from kvplan.checks.case import Case
 from kvplan.checks.finding import Severity
+from kvplan.checks.ranks import SHORT, sizes_of, too_few
 from kvplan.checks.registry import Hit, check
-from kvplan.manifests.deployment import Deployment
-
-_SHORT = {
-    "tensor_parallel_size": "TP",
-    "pipeline_parallel_size": "PP",
-    "data_parallel_size": "DP",
-    "prefill_context_parallel_size": "PCP",
-}
-# Attention groups of these engines lie within the tensor-parallel ranks and take no GPUs of their own
-_DP_WITHIN_TP = ("enable_dp_attention", "enable_attention_dp")
 
 
 @check("KVP001", "tp-exceeds-gpus", Severity.ERROR, needs_plan=False)
@@ -33,13 +24,12 @@ def rule(case: Case) -> Iterator[Hit]:
     Fix: a smaller `--tensor-parallel-size`, or more GPUs.
     """
     found, nodes = case.deployment, case.deployment.topology.nodes
-    sizes = _sizes(found)
-    if case.gpus is None or nodes is None or sizes is None:
+    sizes = sizes_of(found)
+    there = too_few(case)
+    if there is None or sizes is None:
         return
-    needed, there = prod(sizes.values()), case.gpus * nodes
-    if needed <= there:
-        return
-    what = " x ".join(f"{_SHORT[name]} {size}" for name, size in sizes.items() if size > 1)
+    needed = prod(sizes.values())
+    what = " x ".join(f"{SHORT[name]} {size}" for name, size in sizes.items() if size > 1)
     pods = f"the deployment asks for {there}" if nodes == 1 else f"{nodes} pods of {case.gpus} have {there}"
     tp = sizes["tensor_parallel_size"]
     smaller = there * tp // needed
@@ -47,21 +37,3 @@ def rule(case: Case) -> Iterator[Hit]:
     yield Hit(
         found.place_of(*(name for name in sizes if sizes[name] > 1)), f"{what} needs {needed} GPUs, but {pods}", fix
     )
-
-
-def _sizes(found: Deployment) -> dict[str, int] | None:
-    """Return the parallel sizes that take GPUs of the pods; None where one is not known."""
-    sizes: dict[str, int] = {}
-    for name in _SHORT:
-        value = found.value(name, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            return None
-        sizes[name] = value
-    if any(name in found.arguments for name in _DP_WITHIN_TP):
-        sizes["data_parallel_size"] = 1
-    if any(name in found.arguments for name in ("data_parallel_external_lb", "data_parallel_rank")):
-        sizes["data_parallel_size"] = 1  # each pod is one rank, and other pods are the others
-    local, nodes = found.value("data_parallel_size_local", 0), found.topology.nodes or 1
-    if isinstance(local, int) and local > 0:
-        sizes["data_parallel_size"] = min(sizes["data_parallel_size"], local * nodes)
-    return sizes
