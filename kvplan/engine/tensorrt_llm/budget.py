@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from kvplan.engine.args import EngineArgs
 from kvplan.engine.tensorrt_llm.releases import Release
 from kvplan.engine.vllm.capacity import partition
+from kvplan.engine.vllm.states import state_parts
 from kvplan.hardware import Gpu
 from kvplan.ledger import Basis, Line, total
-from kvplan.model.spec import ModelSpec
+from kvplan.model.spec import ModelSpec, State
 from kvplan.model.weights import Ranks, weigh
 from kvplan.planner import Budget
 from kvplan.units import MIB
@@ -24,15 +26,16 @@ def split(model: ModelSpec, args: EngineArgs, gpu: Gpu | None, release: Release,
     """Return the ledger of one rank. The share is of what the warm-up leaves, so the lines before it are not in it."""
     weights = _weights(model, args, dtype)
     memory = args.gpu_memory if args.gpu_memory is not None else (gpu.memory_bytes if gpu is not None else None)
-    used = [_activations(model, args, release), _graphs(args, release), _non_torch(args, gpu, release)]
+    warm = [_activations(model, args, release), _graphs(args, release), *_states(model, args, release, dtype)]
+    used = [*warm, _non_torch(args, gpu, release)]
     if args.free_after_load is not None:
-        free, taken = args.free_after_load, used[:2]
+        free, taken = args.free_after_load, warm
     elif args.free_before_load is not None:
-        free, taken = args.free_before_load, [weights, *used[:2]]
+        free, taken = args.free_before_load, [weights, *warm]
     elif memory is not None:
         free, taken = memory, [weights, *used]
     else:
-        return Budget(None, None, (weights, *used[:2]))
+        return Budget(None, None, (weights, *warm))
     left = max(0, free - total(taken))
     share = fraction_of(args, release)
     size = int(left * share)
@@ -71,6 +74,22 @@ def _graphs(args: EngineArgs, release: Release) -> Line:
         return Line.certain("cuda_graphs", args.cuda_graphs, "given", "--cuda-graphs")
     size, low, high = release.cuda_graphs_mib
     return Line("cuda_graphs", size * MIB, low * MIB, high * MIB, "modelled", "captured decode graphs")
+
+
+def _states(model: ModelSpec, args: EngineArgs, release: Release, dtype: str) -> list[Line]:
+    """Return the recurrent states of as many requests as run at once and of one that pads graphs; none without states.
+
+    Tensors of their own, taken before the pool (mamba_cache_manager.py of 1.0); later releases may keep them in it.
+    """
+    states = [cache for cache in model.shape.caches() if isinstance(cache, State)]
+    if not states:
+        return []
+    tensor = 1 if args.tensorrt_llm.enable_attention_dp else args.tensor_parallel_size
+    parts = [part for state in states for part in state_parts(state, tensor, 0, dtype)]
+    slot = sum(prod(part.shape) * part.item for part in parts) // args.pipeline_parallel_size
+    slots = (args.max_num_seqs or release.max_batch_size) + 1
+    why = f"states of {slots:,} requests, --max-batch-size and one; 0 where they are in the pool"
+    return [Line("states", slot * slots, 0, slot * slots, "modelled", why)]
 
 
 def _non_torch(args: EngineArgs, gpu: Gpu | None, release: Release) -> Line:

@@ -50,7 +50,7 @@ def plan_tensorrt_llm(
                 Note(
                     "no_kv_memory",
                     "nothing is left for the KV cache after the warm-up",
-                    "more GPUs (--tp-size), a larger card, or smaller weights",
+                    _more_room(model),
                 )
             )
         elif kv.max_model_len < length:
@@ -199,6 +199,12 @@ def _refusals(model: ModelSpec, args: EngineArgs, gpu: Gpu | None) -> list[Note]
     return found
 
 
+def _more_room(model: ModelSpec) -> str:
+    states = any(isinstance(cache, State) for cache in model.shape.caches())
+    fewer = "a smaller --max-batch-size, which states are held for, " if states else ""
+    return f"{fewer}more GPUs (--tp-size), a larger card, or smaller weights"
+
+
 def _warnings(model: ModelSpec, gpu: Gpu | None, release: Release) -> list[Note]:
     found = [
         Note(
@@ -210,8 +216,6 @@ def _warnings(model: ModelSpec, gpu: Gpu | None, release: Release) -> list[Note]
         found.append(
             Note("release_not_read", f"TensorRT-LLM {release.stands_for} is planned by the rules of {release.version}")
         )
-    if any(isinstance(cache, State) for cache in model.shape.caches()):
-        found.append(Note("states_not_counted", "the memory of recurrent states is not part of this figure"))
     if gpu is not None and gpu.assumed_among:
         found.append(
             Note(

@@ -93,3 +93,19 @@ def test_releases():
     assert release("0.13").stands_for == "0.13"
     with pytest.raises(UnknownEngine):
         release("main")
+
+
+def test_states_are_held_for_every_request_of_a_batch():
+    # 36 layers of (3 x 1,024 channels + 4 heads x 128 x 128) x 2 bytes a rank of 8
+    slot = 36 * (3 * 1024 + 4 * 128 * 128) * 2
+    made = kvplan.plan(
+        "Qwen/Qwen3-Next-80B-A3B-Instruct", engine="tensorrt-llm", gpu="h200-sxm", tp_size=8, max_batch_size=255
+    )
+    (line,) = [line for line in made.budget.lines if line.name == "states"]
+    assert (line.bytes, line.low, line.high) == (256 * slot, 0, 256 * slot)
+    more = kvplan.plan(
+        "Qwen/Qwen3-Next-80B-A3B-Instruct", engine="tensorrt-llm", gpu="h200-sxm", tp_size=8, max_batch_size=511
+    )
+    assert made.budget.kv_bytes is not None
+    assert more.budget.kv_bytes is not None
+    assert made.budget.kv_bytes - more.budget.kv_bytes == pytest.approx(0.9 * 256 * slot, abs=2)
