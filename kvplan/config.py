@@ -121,7 +121,7 @@ def find_config(folder: Path) -> Path | None:
             if (parent / name).exists():  # what is no file is refused by its reader, not passed over
                 return parent / name
         project = parent / "pyproject.toml"
-        if project.is_file() and _tool_table(project) is not None:
+        if project.is_file() and _tool_table(project, asked=False) is not None:
             return project
         if parent == root:
             break
@@ -132,7 +132,12 @@ def load_config(path: Path) -> Config:
     """Read a configuration; raises UnreadableInput or UsageError, which name the file and the field."""
     name = path.name
     if path.suffix == ".toml":
-        content: Any = _tool_table(path) or {}
+        try:
+            content: Any = _tool_table(path, asked=True)
+        except UnreadableInput as error:
+            raise UnreadableInput(f"cannot read {name}: {error.message}", "give a file that can be read") from error
+        if content is None:
+            raise UnreadableInput(f"{name} has no [tool.kvplan]", "kvplan schema config describes it")
     else:
         try:
             roots = parse(read_text(path))
@@ -156,11 +161,24 @@ def load_config(path: Path) -> Config:
         ) from error
 
 
-def _tool_table(path: Path) -> dict[str, Any] | None:
-    """Return `[tool.kvplan]` of a pyproject.toml; a file that is no TOML has none."""
+def _tool_table(path: Path, *, asked: bool) -> dict[str, Any] | None:
+    """Return `[tool.kvplan]` of a pyproject.toml, None where it has none.
+
+    A file that is no TOML is none of kvplan's, unless it was asked for or names the table: then UnreadableInput.
+    """
+    text = read_text(path) if asked else _text(path)
     try:
-        found = tomllib.loads(read_text(path)).get("tool", {})
-    except (UnreadableInput, tomllib.TOMLDecodeError):
+        found = tomllib.loads(text).get("tool", {})
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a list in a list in a list
+        if asked or "[tool.kvplan" in text:
+            raise UnreadableInput(f"{path.name} is no TOML: {str(error)[:100]}", "mend it, or --no-config") from error
         return None
     table = found.get("kvplan") if isinstance(found, dict) else None
     return table if isinstance(table, dict) else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except UnreadableInput:
+        return ""

@@ -6,6 +6,7 @@ Never from a path that a manifest names: `/models/x` is a folder of a container,
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -74,8 +75,8 @@ class Models:
         if reference.startswith(("./", "../")) and self.folder is not None:
             from kvplan.sources.local import load_local  # noqa: PLC0415
 
-            folder = (self.folder / reference).resolve()
-            if not folder.is_relative_to(self.folder.resolve()):
+            folder = Path(os.path.realpath(self.folder / reference))
+            if not folder.is_relative_to(os.path.realpath(self.folder)):
                 raise UnknownModel(
                     f"{reference[:120]} lies outside of the folder of kvplan.yaml", "give a folder below it"
                 )

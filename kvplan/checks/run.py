@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,7 +111,7 @@ def report(done: Run) -> Report:
 def _home(config: Path | None, folder: Path) -> Path:
     """Return the folder of kvplan.lock: beside the configuration, else the root of the repository, else here."""
     if config is not None:
-        parent = config.parent.resolve()  # a link counts where it stands
+        parent = Path(os.path.realpath(config.parent))  # a link counts where it stands
         return parent.parent if parent.name == ".github" else parent
     return git_root(folder) or folder
 

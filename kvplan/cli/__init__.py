@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kvplan.errors import USAGE, KvplanError, near, printable
+from kvplan.errors import USAGE, KvplanError, UnreadableInput, near, printable
 
 COMMANDS = {
     "size": "how many tokens and requests a model holds on a card, or why the engine would refuse",
@@ -102,9 +102,7 @@ def run(argv: list[str]) -> int:
     """Run the command line and return its exit code; every failure ends in one line on stderr."""
     if sys.stdout is None:  # closed by the caller: there is nobody to answer
         return USAGE
-    # a letter that the terminal's encoding lacks, or a file name that is no text, is escaped
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         code = app(argv, prog_name="kvplan", standalone_mode=False)
         sys.stdout.flush()
@@ -129,6 +127,22 @@ def run(argv: list[str]) -> int:
         hint = "it is a mistake in kvplan; KVPLAN_DEBUG=1 shows where"
         return _failed(f"{type(error).__name__}: {str(error)[:200]}", hint, _MISTAKE, error)
     return code if isinstance(code, int) else 0
+
+
+def _prepare_streams() -> None:
+    if sys.stdin is None:
+        sys.stdin = _Closed()
+    # a letter that the terminal's encoding lacks, or a file name that is no text, is escaped
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+class _Closed:
+    """Stands in for a stdin that the caller has closed."""
+
+    @property
+    def buffer(self) -> Any:
+        raise UnreadableInput("stdin is closed", "give a file, or let something be read from stdin")
 
 
 def _broken_pipe() -> int:

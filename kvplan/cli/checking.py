@@ -1,6 +1,7 @@
 """The options that `check`, `lock` and `diff` share: which files, what variables stand for, which settings."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -57,10 +58,19 @@ def settings_of(
         locked=locked,
         gpu=gpu,
         variables=dict(_pair(each) for each in variables or ()),
-        environment=dict(os.environ) if environment else {},
+        environment=_environment() if environment else {},
         stdin=_stdin,
         stdin_name=stdin_name,
     )
+
+
+# A manifest of a pull request must not be able to print the runner's secrets, or to ask the Hub for them
+_SECRET = re.compile(r"TOKEN(?!S)|SECRET|PASSW|CREDENTIAL|(?:API|ACCESS|PRIVATE)_?KEY|AUTH", re.ASCII | re.IGNORECASE)
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of the process, without those whose names say that they are secret."""
+    return {name: value for name, value in os.environ.items() if _SECRET.search(name) is None}
 
 
 def _pair(text: str) -> tuple[str, str]:

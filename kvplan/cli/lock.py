@@ -3,7 +3,7 @@
 import typer
 
 from kvplan.cli.checking import Configuration, EnvironmentFlag, GpuName, Isolated, Paths, StdinName, Variables
-from kvplan.errors import OK, USAGE, HubUnreachable
+from kvplan.errors import OK, HubUnreachable, UnreadableInput
 
 
 def command(
@@ -32,6 +32,9 @@ def command(
     if unasked is not None:
         hint = f"{name} is left as it was"
         raise HubUnreachable(f"{unasked.key} is not locked: {unasked.unplanned}", hint)
+    grave = next((problem for problem in done.problems if problem.grave), None)
+    if grave is not None:
+        raise UnreadableInput(f"{grave.file}:{grave.place.line}: {grave.message}", f"{name} is left as it was")
     locked = lock_of(done)
     try:
         write_whole(done.lock_path, lock_text(locked.lock))
@@ -47,4 +50,4 @@ def command(
     kept = f", {locked.kept} of them kept, not in {asked}" if locked.kept else ""
     gone = f"; {locked.gone} gone" if locked.gone else ""
     sys.stdout.write(f"{name}: {counts}{kept}{gone}\n")
-    return USAGE if any(problem.grave for problem in done.problems) else OK
+    return OK

@@ -106,7 +106,8 @@ def _is_dockerfile(name: str) -> bool:
 def _shown(path: Path) -> str:
     """Return the path as reports print it: with forward slashes, relative where it lies below the current folder."""
     try:
-        return path.resolve().relative_to(Path.cwd()).as_posix()
+        # realpath, unlike Path.resolve, ends at a link that leads to itself
+        return Path(os.path.realpath(path)).relative_to(Path.cwd()).as_posix()
     except (ValueError, OSError):
         return path.as_posix()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -167,8 +168,8 @@ def _beside(path: Path) -> Callable[[str], str | None]:
         if path == Path() or relative.is_absolute() or ".." in relative.parts or len(written) > 400:
             return None
         try:
-            target = (path.parent / relative).resolve()
-            if not target.is_relative_to(path.parent.resolve()):
+            target = Path(os.path.realpath(path.parent / relative))
+            if not target.is_relative_to(os.path.realpath(path.parent)):
                 return None
             return read_text(target)
         except (UnreadableInput, OSError, ValueError):

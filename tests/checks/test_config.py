@@ -122,3 +122,35 @@ def test_the_schema_is_printed_and_closed(capsys):
     assert told["additionalProperties"] is False
     with pytest.raises(ValidationError):
         Config.model_validate({"surprise": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("missing.toml", None, "cannot read missing.toml"),
+        ("broken.toml", "[[[", "is no TOML"),
+        ("deep.toml", "x = " + "[" * 5000, "is no TOML"),
+        ("long.toml", "x = " + "1" * 5000, "is no TOML"),
+        ("other.toml", "a = 1", "has no [tool.kvplan]"),
+    ],
+)
+def test_a_config_that_was_asked_for_is_read_or_refused(folder, capsys, name, text, told):
+    (folder / "a.sh").write_text("vllm serve meta-llama/Llama-3.1-8B\n")
+    if text is not None:
+        (folder / name).write_text(text)
+    done = kvplan(capsys, f"check a.sh --config {name}")
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_a_project_file_of_others_is_passed_over_and_a_broken_one_of_ours_is_not(folder, capsys):
+    (folder / "a.sh").write_text("vllm serve meta-llama/Llama-3.1-8B\n")
+    (folder / "pyproject.toml").write_text("x = " + "[" * 5000)
+    assert kvplan(capsys, "check a.sh").code == 0
+    (folder / "pyproject.toml").write_text("[tool.kvplan]\ngpu = \n")
+    assert kvplan(capsys, "check a.sh").code == 2
+
+
+def test_a_link_that_leads_to_itself(folder, capsys):
+    (folder / "loop").symlink_to("loop")
+    assert kvplan(capsys, "check loop").code == 2

@@ -120,3 +120,12 @@ def test_loops_of_links_and_odd_files_end(capsys, folder):
 def test_what_a_manifest_says_reaches_no_terminal_as_it_is(capsys, folder):
     (folder / "m.yaml").write_text(pod("-tp, '4', --max-model-len=8192").replace("name: llm", 'name: "a\\e[31mb"'))
     assert "\x1b" not in kvplan(capsys, "check").out
+
+
+def test_a_manifest_gets_no_secret_out_of_the_environment(folder, capsys, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_verysecret")
+    monkeypatch.setenv("MAX_TOKENS", "2048")
+    (folder / "a.sh").write_text("vllm serve x/$HF_TOKEN --max-model-len $HF_TOKEN --max-num-seqs $MAX_TOKENS\n")
+    told = kvplan(capsys, "check a.sh --env --format json")
+    assert "verysecret" not in told.out + told.err
+    assert "2048" in told.out

@@ -130,3 +130,14 @@ def test_another_base_is_refused(capsys, folder, content):
     (folder / "base.json").write_text(content)
     assert kvplan(capsys, "diff base.json").code == 2
     assert kvplan(capsys, "diff missing.json").code == 2
+
+
+def test_a_file_that_cannot_be_read_leaves_the_lock_as_it_was(capsys, folder):
+    (folder / "a.yaml").write_text(pod(POOL))
+    assert kvplan(capsys, "lock").code == 0
+    before = (folder / "kvplan.lock").read_text()
+    (folder / "b.yaml").write_text("a: 1\n<<<<<<< HEAD\n")
+    done = kvplan(capsys, "lock")
+    assert done.code == 2
+    assert "is left as it was" in done.err
+    assert (folder / "kvplan.lock").read_text() == before

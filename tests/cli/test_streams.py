@@ -99,3 +99,11 @@ def test_a_link_is_replaced_and_a_pipe_is_written_to(tmp_path):
     assert (tmp_path / "precious").read_text() == "old"
     write_whole("/dev/null", "nothing")
     assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("command", ["check -", "lock -", "diff -", "audit -", "audit --metrics -"])
+def test_a_closed_stdin_is_one_line(command, tmp_path):
+    code, out, err = shell(f"{KVPLAN} {command} <&-", tmp_path)
+    assert code == 2
+    assert "stdin is closed" in out + err
+    assert "Traceback" not in err
