@@ -93,6 +93,9 @@ class Smaller:
     times: float
 
 
+OVERFLOWS = "pool_exceeds_card"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What an engine would make of a model on a card. `gpu_count` is the number of cards that one deployment takes.
@@ -118,7 +121,12 @@ class Plan:
     @property
     def fits(self) -> bool:
         """Whether the engine would start; False also where no card was named."""
-        return self.verdict == "fits"
+        return self.verdict == "fits" and not self.overflows
+
+    @property
+    def overflows(self) -> bool:
+        """Whether a pool that was given by hand passes the engine's checks and is more than the card then holds."""
+        return any(note.code == OVERFLOWS for note in self.warnings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object (`kvplan schema size`)."""

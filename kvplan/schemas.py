@@ -153,6 +153,25 @@ class Size(_Object):
     roofline: RooflineObject | None = Field(default=None, description="with --roofline or --bandwidth")
 
 
+class Gap(_Object):
+    """Why two engines hold different numbers of tokens: ratios of the first one's figures to the second one's."""
+
+    engines: tuple[str, str]
+    tokens_ratio: float
+    memory_ratio: float
+    bytes_per_token_ratio: float
+    rule: Literal["memory", "bytes_per_token", "none"]
+    why: str
+
+
+class SizePlans(_Object):
+    """`kvplan size MODEL --format json` with several values of a flag, or with several engines."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    plans: list[Size]
+    differences: list[Gap] | None = Field(default=None, description="of several engines")
+
+
 class Replica(_Object):
     """One scheduler of a running server; null is what it does not expose."""
 
@@ -697,6 +716,7 @@ class AuditLog(_Object):
 SCHEMAS: dict[str, type[BaseModel]] = {
     "audit": AuditLog,
     "size": Size,
+    "size-plans": SizePlans,
     "config": Config,
     "check": Check,
     "size-fit": SizeFit,

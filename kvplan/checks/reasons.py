@@ -10,13 +10,14 @@ from kvplan.planner import Note
 TENSOR_PARALLEL = frozenset({
     "heads_not_divisible", "kv_heads_not_divisible", "state_not_divisible", "vision_heads_not_divisible",
     "quantization_block_not_divisible", "too_many_stages", "attention_dp_not_divisible",
-    "context_parallel_unsupported", "experts_not_divisible",
+    "context_parallel_unsupported", "slices_not_joined", "experts_not_divisible",
 })  # fmt: skip
 BEYOND_MODEL = frozenset({"max_model_len_too_long", "context_length_exceeds_model", "max_seq_len_lowered"})
 BEYOND_POOL = frozenset({"max_model_len_does_not_fit", "context_exceeds_pool", "max_seq_len_shrunk"})
 NO_ROOM = frozenset({
     "no_kv_memory", "weights_exceed_memory", "free_memory_below_request", "states_do_not_fit",
     "window_pool_leaves_nothing", "graphs_may_not_fit",
+    "pool_exceeds_card",
 })  # fmt: skip
 _KV_DTYPE = frozenset({"kv_cache_dtype_unknown", "kv_cache_dtype_unsupported"})
 # What the planner assumed on its way, which lowers the confidence of what rests on its figures

@@ -34,6 +34,7 @@ COMMANDS = {
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _MISTAKE = 70
+_LONGEST = 400  # characters of an error: a stranger's text may be part of it
 # typer's own usage errors all descend from this class, which it does not export
 _CLICK_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -167,8 +168,9 @@ def _failed(message: str, hint: str, code: int, error: Exception) -> int:
     if os.environ.get("KVPLAN_DEBUG") == "1":
         raise error
     with suppress(OSError, AttributeError):  # the code answers where stderr is closed
-        sys.stderr.write(f"error: {printable(message)}\n")
-        if hint:
-            sys.stderr.write(f"hint: {printable(hint)}\n")
+        for what, text in (("error", message), ("hint", hint)):
+            if text:
+                line = printable(text)
+                sys.stderr.write(f"{what}: {line if len(line) <= _LONGEST else line[:_LONGEST] + '…'}\n")
         sys.stderr.flush()
     return code

@@ -48,7 +48,7 @@ def compare(
         out.write_json({"schema": 1, "plans": objects, "differences": [one.to_dict() for one in differences(plans)]})
     elif form != "html":
         out.write_lines(compare_lines(plans, markdown=form == "markdown"))
-    return NO if any(made.reasons for made in plans) else OK
+    return NO if any(made.reasons or made.overflows for made in plans) else OK
 
 
 def _engines(text: str) -> list[str]:

@@ -13,6 +13,7 @@ class Name(StrEnum):
 
     audit = "audit"
     size = "size"
+    size_plans = "size-plans"
     config = "config"
     check = "check"
     size_fit = "size-fit"

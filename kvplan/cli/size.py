@@ -156,7 +156,7 @@ def command(
     else:
         bounds = _bounds(plans[0], bandwidth) if bounded else None
         _write_one(out, plans[0], output, explained=explain, common=common, bounds=bounds)
-    return NO if any(made.reasons for made in plans) else OK
+    return NO if any(made.reasons or made.overflows for made in plans) else OK
 
 
 _AXES = ("gpu", "tensor_parallel_size", "kv_cache_dtype", "max_model_len")

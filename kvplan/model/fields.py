@@ -161,14 +161,19 @@ class Fields:
         return self._first(names, check)
 
     def maybe_integers(
-        self, *names: str, low: int = 0, high: int = MAX_SIZE, count: int = MAX_LAYERS
+        self, *names: str, low: int = 0, high: int = MAX_SIZE, count: int = MAX_LAYERS, exactly: int | None = None
     ) -> list[int] | None:
-        """Return the first of the named fields as a list of integers in [low, high], or None."""
+        """Return the first of the named fields as a list of integers in [low, high], or None.
+
+        There are at most `count` of them, or `exactly` so many.
+        """
 
         def check(name: str, value: Any) -> list[int]:
             whole = isinstance(value, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in value)
             if not whole or len(value) > count or not all(low <= item <= high for item in value):
                 raise self.bad(name, f"a list of integers between {low} and {high}", value)
+            if exactly is not None and len(value) != exactly:
+                raise self.bad(name, f"a list of {exactly} integers", value)
             return list(value)
 
         return self._first(names, check)

@@ -151,7 +151,12 @@ def _verdict(plan: Plan) -> list[str]:
 
 
 def verdict_word(plan: Plan) -> str:
-    """Return `fits`, `starts`, `refused` or `-`: some engines start with a pool that holds no whole request."""
+    """Return `fits`, `starts`, `refused` or `-`: some engines start with a pool that holds no whole request.
+
+    A pool given by hand that the card has no room for `runs out of memory`.
+    """
+    if plan.overflows:
+        return "runs out of memory"
     held = plan.kv.max_concurrency
     return "starts" if plan.verdict == "fits" and held is not None and held < 1 else plan.verdict or "-"
 

@@ -71,6 +71,55 @@ def test_json_is_one_object_that_its_schema_describes(capsys):
     assert plan["kv"]["bytes_per_token"] == 131_072
 
 
+@pytest.mark.parametrize("more", [["-tp", "1,2"], ["--engine", "vllm,sglang"]])
+def test_json_of_several_plans_has_a_schema_too(capsys, more):
+    _, out, _ = call(capsys, "size", MODEL, "--gpu", "h100-sxm", "--format", "json", *more)
+    told = json.loads(out)
+    SCHEMAS["size-plans"].model_validate(told)
+    assert len(told["plans"]) == 2
+    assert ("differences" in told) == ("--engine" in more)
+
+
+@pytest.mark.parametrize(
+    ("flags", "verdict"),
+    [
+        (["--kv-cache-memory-bytes", "75GiB"], "runs out of memory"),
+        (["--num-gpu-blocks-override", "38000"], "runs out of memory"),
+        (["--kv-cache-memory-bytes", "50GiB"], "fits"),
+    ],
+)
+def test_a_pool_that_has_no_room_beside_the_weights_is_no_yes(capsys, flags, verdict):
+    code, out, _ = call(capsys, "size", MODEL, "--gpu", "h100-sxm", "--max-model-len", "8192", *flags)
+    assert f"  {verdict}: " in out
+    assert code == (verdict != "fits")
+
+
+def test_slices_of_a_card_are_not_joined_and_old_cards_have_no_bfloat16(capsys):
+    code, out, _ = call(capsys, "size", MODEL, "--gpu", "b200-mig-2g.45gb", "-tp", "2", "--max-model-len", "8192")
+    assert (code, "refused: no collective spans the slices" in out) == (1, True)
+    words = ["size", "Qwen/Qwen2-7B", "--gpu", "v100-32gb-pcie", "--max-model-len", "4096"]
+    code, out, _ = call(capsys, *words, "--dtype", "bfloat16")
+    assert (code, "refused: bfloat16 needs compute capability 8.0" in out) == (1, True)
+    assert call(capsys, *words)[0] == 0
+
+
+def test_a_draft_that_attends_beside_states_alone_is_declined(capsys):
+    draft = '{"model": "meta-llama/Llama-3.1-8B", "num_speculative_tokens": 3}'
+    code, _, err = call(
+        capsys, "size", "mistralai/Mamba-Codestral-7B-v0.1", "--gpu", "h100-sxm", "--speculative-config", draft
+    )
+    assert code == 2
+    assert "kvplan does not know how a draft with attention" in err
+
+
+def test_a_long_value_is_cut_in_an_error(capsys):
+    code, _, err = call(capsys, "size", MODEL, "--max-num-seqs", "9" * 5000)
+    assert code == 2
+    assert len(err) < 1000
+    code, _, err = call(capsys, "size", "x" * 5000)
+    assert len(err) < 1000
+
+
 def test_without_a_card_budget_and_verdict_are_null(capsys):
     code, out, _ = call(capsys, "size", MODEL, "--format", "json")
     plan = json.loads(out)

@@ -104,10 +104,11 @@ LLAMA, HEADS_OF_80 = "TheBloke/Llama-2-7B-AWQ", "microsoft/phi-2"
 def test_fp8_below_compute_8_9(model, gpu, release, reads):
     plan = planned(model, gpu, engine=f"vllm@{release}", kv_cache_dtype="fp8")
     assert codes(plan) == ([] if reads else ["kv_cache_dtype_unsupported"])
-    assert planned(model, gpu, engine=f"vllm@{release}").fits
+    assert planned(model, gpu, engine=f"vllm@{release}").verdict == "fits"
 
 
 def test_other_small_dtypes_are_read_there():
     assert planned(LLAMA, "t4", kv_cache_dtype="int8_per_token_head").fits
     assert codes(planned(LLAMA, "t4", kv_cache_dtype="fp8_per_token_head")) == ["kv_cache_dtype_unsupported"]
-    assert codes(planned(LLAMA, "t4", dtype="bfloat16", kv_cache_dtype="bfloat16")) == ["kv_cache_dtype_unsupported"]
+    assert codes(planned(LLAMA, "t4", dtype="float16", kv_cache_dtype="bfloat16")) == ["kv_cache_dtype_unsupported"]
+    assert codes(planned(LLAMA, "t4", dtype="bfloat16")) == ["dtype_unsupported"]

@@ -14,6 +14,7 @@ from kvplan.engine.vllm.deepseek_v4 import compressed_pages
 from kvplan.engine.vllm.pages import Kind, Page
 from kvplan.engine.vllm.settings import Settings
 from kvplan.engine.vllm.states import WITHOUT_CHECKPOINTS, checkpoint_alignment, exports_checkpoint, state_parts
+from kvplan.errors import UsageError
 from kvplan.model.fields import Fields
 from kvplan.model.read import text_section
 from kvplan.model.spec import (
@@ -278,6 +279,8 @@ def _align_states(rank: _Rank, layers: Sequence[Layer], backends: Sequence[Backe
         return _Align(tokens, tokens if saving else settings.max_model_len, None, resident)
     page = max(state_bytes(rank, state) for state in states)
     token = _token_bytes_of_model(rank)
+    if not token:  # the draft attends, the model does not
+        raise UsageError("kvplan does not know how a draft with attention is laid out beside a model of states alone")
     step = max(min(backends[0].blocks), tokens)
     if rank.model.shape.mla_dims is not None:
         step = max(step, settings.mla_state_alignment)

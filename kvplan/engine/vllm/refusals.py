@@ -13,7 +13,7 @@ from kvplan.engine.args import EngineArgs
 from kvplan.engine.vllm.deepseek_v4 import RATIOS
 from kvplan.engine.vllm.layout import Refused
 from kvplan.engine.vllm.releases import Release, registry
-from kvplan.engine.vllm.settings import Settings, longest_length
+from kvplan.engine.vllm.settings import Device, Settings, longest_length
 from kvplan.model.spec import (
     Chunked,
     CompressedLatent,
@@ -43,6 +43,7 @@ class Asked:
     args: EngineArgs
     settings: Settings
     release: Release
+    device: Device
 
     @property
     def tp(self) -> int:
@@ -103,6 +104,29 @@ def _quantization(asked: Asked) -> Refused | None:
     return Refused(
         "quantization_unsupported",
         f"vLLM {asked.release.version} does not know the quantization method {method[:40]!r}",
+    )
+
+
+def _slices(asked: Asked) -> Refused | None:
+    """A process sees one slice, and NCCL spans none."""
+    if not asked.device.mig or asked.tp * asked.args.pipeline_parallel_size == 1:
+        return None
+    return Refused(
+        "slices_not_joined",
+        "no collective spans the slices of a card: each holds a whole model, or none",
+        "one slice a model (--data-parallel-size counts copies), or whole cards",
+    )
+
+
+def _dtype(asked: Asked) -> Refused | None:
+    """What is asked for is checked when the worker starts; `auto` takes float16 there by itself."""
+    if asked.settings.dtype != "bfloat16" or asked.device.amd or asked.device.capability >= (8, 0):
+        return None
+    major, minor = asked.device.capability
+    return Refused(
+        "dtype_unsupported",
+        f"bfloat16 needs compute capability 8.0, and {asked.device.name or 'the card'} has {major}.{minor}",
+        "--dtype float16",
     )
 
 
@@ -332,6 +356,8 @@ def divisors(number: int, limit: int = 64) -> str:
 _RULES: tuple[Rule, ...] = (
     _architecture,
     _quantization,
+    _slices,
+    _dtype,
     _kv_dtype,
     _rope_scaling,
     _length,

@@ -6,7 +6,7 @@ from math import floor
 
 from kvplan.engine.vllm.launch import Launch
 from kvplan.engine.vllm.residue import Residue, start_loss
-from kvplan.planner import Budget, KvFacts, Note
+from kvplan.planner import OVERFLOWS, Budget, KvFacts, Note
 from kvplan.units import gib
 
 
@@ -31,18 +31,21 @@ def start_reason(launch: Launch, budget: Budget) -> Note | None:
     )
 
 
-def pool_warning(launch: Launch, kv: KvFacts) -> Note | None:
-    """Return the failure of a pool, given by hand, that is larger than the card: counted, printed, never allocated."""
-    memory = launch.memory_bytes
-    if memory is None or kv.num_blocks is None or kv.bytes_per_block is None:
+def pool_warning(launch: Launch, budget: Budget, kv: KvFacts) -> Note | None:
+    """Return the failure of a pool, given by hand, that finds no room beside the weights: counted, never allocated."""
+    args, memory = launch.args, launch.memory_bytes
+    flag = "--num-gpu-blocks-override" if args.num_gpu_blocks_override is not None else "--kv-cache-memory-bytes"
+    given = args.num_gpu_blocks_override is not None or args.kv_cache_memory_bytes is not None
+    if not given or memory is None or kv.num_blocks is None or kv.bytes_per_block is None:
         return None
     size = kv.num_blocks * kv.bytes_per_block
-    if size <= memory:
+    others = sum(line.low for line in budget.lines if line.name != "kv_cache")
+    if size + others <= memory:
         return None
-    flag = "--num-gpu-blocks-override" if launch.args.num_gpu_blocks_override is not None else "--kv-cache-memory-bytes"
     return Note(
-        "pool_exceeds_card",
-        f"a pool of {gib(size, 2)} is more than the card's {gib(memory, 2)}: the engine would run out of memory",
+        OVERFLOWS,
+        f"a pool of {gib(size, 2)} beside {gib(others)} of weights and the rest is more than the card's"
+        f" {gib(memory, 2)}: the engine counts it, and runs out of memory when it allocates it",
         f"a smaller {flag}",
     )
 

@@ -29,6 +29,7 @@ class Device:
 
     On AMD, whose architecture `amd` names (empty elsewhere), all but the attention backends is modelled as Hopper's,
     and `assumed` says so. `multiprocessors` and `l2_mib` are None where the catalogue does not know them.
+    `mig`: it is a slice of a card.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Device:
     l2_mib: float | None = None
     unified_memory: bool = False
     amd: str = ""
+    mig: bool = False
 
     @classmethod
     def of(cls, gpu: Gpu | None) -> Device:
@@ -54,6 +56,7 @@ class Device:
             gpu.l2_mib,
             gpu.unified_memory,
             gpu.architecture if gpu.vendor == "amd" else "",
+            gpu.vendor == "nvidia" and gpu.partition_of is not None,
         )
 
     def card(self, release: Release) -> Card:

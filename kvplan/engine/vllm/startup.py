@@ -44,7 +44,7 @@ def plan_vllm(
     """
     device = Device.of(gpu)
     settings = resolve(model, args, device, release)
-    reasons = [_note(found) for found in refusals(Asked(model, args, settings, release))]
+    reasons = [_note(found) for found in refusals(Asked(model, args, settings, release, device))]
     pool: Pool | None = None
     state_block: int | None = None
     backends: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def plan_vllm(
     else:
         pool_reasons, kv = count_pool(pool, launch, budget)
         reasons += pool_reasons
-        if (beyond := pool_warning(launch, kv)) is not None:
+        if (beyond := pool_warning(launch, budget, kv)) is not None:
             warnings.append(beyond)
     if (found_first := start_reason(launch, budget)) is not None:
         reasons.append(found_first)

@@ -31,15 +31,6 @@ def warnings_of(launch: Launch, budget: Budget) -> list[Note]:
     found += [
         Note("field_assumed", f"{a.name} is not in the config: {a.value} is assumed", a.source) for a in model.assumed
     ]
-    if launch.args.kv_cache_memory_bytes is not None and budget.requested_bytes is not None:
-        others = sum(line.bytes for line in budget.lines if line.name != "kv_cache")
-        if others > budget.requested_bytes:
-            found.append(
-                Note(
-                    "weights_exceed_memory",
-                    "the weights and what goes with them would not fit the card beside this pool",
-                )
-            )
     return found
 
 

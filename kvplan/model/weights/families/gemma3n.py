@@ -98,7 +98,7 @@ def _conformer(config: Fields) -> list[Part]:
     """Return the conformer: two half feed-forward layers around attention and a convolution."""
     at, hidden, heads = tower("audio_tower"), config.integer("hidden_size"), config.integer("conf_num_attention_heads")
     layers = at.under("conformer.{}").copies(config.integer("conf_num_hidden_layers"))
-    channels = config.maybe_integers("sscp_conv_channel_size") or [128, 32]
+    channels = config.maybe_integers("sscp_conv_channel_size", exactly=2) or [128, 32]
     bands = config.integer("input_feat_size")
     for _ in channels:
         bands = (bands + 1) // 2

@@ -153,7 +153,7 @@ def _audio(config: Fields, out: int) -> list[Part]:
     """Return the conformer: two half feed-forward layers around attention and a convolution."""
     at, hidden = tower("audio_tower"), config.integer("hidden_size")
     layers = at.under("layers.{}").copies(config.integer("num_hidden_layers"))
-    channels = config.maybe_integers("subsampling_conv_channels") or [128, 32]
+    channels = config.maybe_integers("subsampling_conv_channels", exactly=2) or [128, 32]
     wide, made = 4 * hidden, config.integer("output_proj_dims")
     clipped = (
         *((f"feed_forward{half}.ffw_layer_1", wide, hidden) for half in (1, 2)),

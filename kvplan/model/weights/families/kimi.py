@@ -27,7 +27,7 @@ def moonvit(config: Fields, out: int) -> list[Part]:
     hidden = config.integer("vt_hidden_size", "hidden_size")
     width = config.integer("vt_intermediate_size", "intermediate_size")
     count, patch = config.integer("vt_num_hidden_layers", "num_hidden_layers"), config.integer("patch_size")
-    merge = config.maybe_integers("merge_kernel_size") or [2, 2]
+    merge = config.maybe_integers("merge_kernel_size", exactly=2) or [2, 2]
     merged = hidden * merge[0] * merge[1]
     at, projector = tower("vision_tower"), tower("mm_projector")
     layers = at.under("encoder.blocks.{}").copies(count)

@@ -14,7 +14,7 @@ def minicpm_v(text: Text) -> list[Part]:
     """Return the parts of a MiniCPM-V: patches are merged four to one within the tower, and again behind it."""
     vision, inside = section(text), tower("vit_merger")
     hidden, width = vision.integer("hidden_size"), vision.integer("intermediate_size")
-    rows, columns = (vision.maybe_integers("window_kernel_size") or [2, 2])[:2]
+    rows, columns = vision.maybe_integers("window_kernel_size", exactly=2) or [2, 2]
     merged = hidden * rows * columns
     attention = encoder_layer(inside, hidden, width)
     return [
