@@ -48,9 +48,9 @@ def settings_of(
     if config is not None and no_config:
         raise UsageError("--config and --no-config exclude each other")
     if gpu is not None:
-        from kvplan.hardware import find_gpu
+        from kvplan.hardware import check_planned, find_gpu
 
-        find_gpu(gpu)
+        check_planned(find_gpu(gpu))
     return Settings(
         paths=tuple(paths) if paths else (".",),
         config=Path(config) if config is not None else None,
