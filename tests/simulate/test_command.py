@@ -151,6 +151,7 @@ def test_ctrl_c_prints_what_is_known(capsys, monkeypatch):
         (["--settings", "none.json", *LOAD], "cannot read none.json"),
         (["meta-llama/Llama-3.1-8B", "--settings", "s.json", *LOAD], "a MODEL and --settings"),
         (["meta-llama/Llama-3.1-8B", *LOAD], "needs a card"),
+        (["meta-llama/Llama-3.1-8B", "--gpu", "h100-sxm", *LOAD, "--bandwidth", "0 TB/s"], "'0 TB/s' is no bandwidth"),
     ],
 )
 def test_usage(capsys, words, says):
