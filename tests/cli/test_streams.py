@@ -41,6 +41,12 @@ def test_a_closed_stdout_is_no_verdict():
     assert "Traceback" not in err
 
 
+def test_a_closed_stdin_is_no_trace():
+    code, out, err = shell(f"{KVPLAN} simulate --num-gpu-blocks-override 50 --trace - <&-")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: stdin is closed\nhint: ")
+
+
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
 def test_the_code_answers_where_stderr_cannot(closed):
     assert shell(f"{KVPLAN} bogus {closed}") == (2, "", "")

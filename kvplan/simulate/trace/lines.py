@@ -56,6 +56,8 @@ def _line(stream: IO[bytes]) -> bytes:
 @contextmanager
 def _opened(source: str) -> Iterator[BufferedReader]:
     if source == "-":
+        if sys.stdin is None:  # closed by the caller
+            raise UnreadableInput("stdin is closed", "pipe a trace into it, or give --trace FILE")
         yield cast("BufferedReader", sys.stdin.buffer)
         return
     path = Path(source)
