@@ -21,7 +21,7 @@ from kvplan.simulate.trace import read_trace, select
 from kvplan.simulate.trace.layout import Layout, parse_columns
 from kvplan.simulate.trace.lines import MAX_LINE
 from kvplan.simulate.trace.problems import Problems
-from kvplan.simulate.trace.values import nanoseconds, tokens
+from kvplan.simulate.trace.values import nanoseconds, tokens, whole
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,44
@@ -110,6 +110,13 @@ def test_a_gzip_that_breaks_off_gives_what_it_has(tmp_path):
         ("arrival,prompt,output\n5,6,7\n4,6,7\n", "clock_backwards", 1, 2),
         ("arrival,prompt,output\n5,6,7\nsoon,6,7\n", "bad_time", 1, 2),
         ("id,prompt,output\na,6,7\nb,6,7\na,6,7\n", "duplicate_id", 2, 3),
+        ("priority,prompt,output\n-1,6,7\nx,6,7\n0.5,6,7\n", "bad_priority", 1, 3),
+        (
+            '{"priority": 1, "input_len": 5, "output_len": 6}\n{"priority": 1e308, "input_len": 5, "output_len": 6}',
+            "bad_priority",
+            1,
+            2,
+        ),
         ('{"prompt_tokens": 5, "completion_tokens": 6}\n{"prompt_tok\n[1]\n', "unreadable_row", 1, 1),
         ('{"prompt_tokens": 5, "completion_tokens": 6}\n' + "[" * 100_000, "unreadable_row", 1, 1),
         ('{"prompt_tokens": true, "completion_tokens": 6}\n{"input_len": 5, "output_len": 6}', "bad_lengths", 0, 1),
@@ -245,6 +252,23 @@ def test_a_clock_that_runs_backwards_keeps_the_order_of_the_rows(tmp_path):
 def test_lengths():
     assert [tokens(value) for value in ("12", " 12 ", "12.0", 12.0, 12)] == [12] * 5
     assert [tokens(value) for value in ("-1", "", "x", "1.5", "١٢", None, 2**40, float("nan"), [])] == [None] * 9
+
+
+def test_whole_numbers():
+    assert [whole(value) for value in ("-5", " -5 ", "-5.0", -5.0, -5)] == [-5] * 5
+    assert whole(2**63) == 2**63
+    assert [whole(value) for value in ("x", "", "0.5", 0.5, True, 1e308, "1e308", 2**63 + 1, {})] == [None] * 9
+
+
+def test_priorities_below_zero_are_the_most_urgent(tmp_path):
+    records = [{"input_len": 20, "output_len": 4, "priority": priority} for priority in (0, 0, None, -5)]
+    rows, problems = read(tmp_path, "\n".join(map(json.dumps, records)))
+    assert [row.priority for row in rows] == [0, 0, 0, -5]
+    assert problems == {}
+    told = Settings(num_blocks=11, max_num_seqs=1, max_num_batched_tokens=64, max_model_len=64, policy="priority")
+    served: list[int] = []
+    run_steps(jobs(rows, told, Problems()), told, lambda _: None, lambda row, _: served.append(row.seq))
+    assert served == [3, 0, 1, 2]
 
 
 VALUES = st.recursive(

@@ -14,6 +14,7 @@ WORDS = {
     "no_lengths": "no lengths",
     "bad_lengths": "lengths that are no lengths",
     "bad_time": "no time that can be read: taken as at the time of the row before",
+    "bad_priority": "a priority that is no whole number: taken as 0",
     "clock_backwards": "earlier than a row before: it joins behind that one",
     "duplicate_id": "an id that was there before: replayed as a request of its own",
     "short_hash_ids": "too few hash_ids for the prompt: the rest is taken as shared with nobody",
