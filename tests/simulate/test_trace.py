@@ -51,6 +51,8 @@ def lengths(rows: list[Request]) -> list[tuple[int, int, int]]:
         ("input_len\toutput_len\n8\t9\n\n8\t1\n", [(0, 8, 9), (0, 8, 1)]),
         ('{"prompt_tokens": 5, "completion_tokens": 6, "created": 1}\n', [(0, 5, 6)]),
         ('\n{"usage": {"prompt_tokens": 5, "completion_tokens": 6}}\n', [(0, 5, 6)]),
+        ('"prompt","output"\n"10",3\n20,"4"\r\n', [(0, 10, 3), (0, 20, 4)]),
+        ('prompt,output,text\n10,3,"a, ""b"""\n', [(0, 10, 3)]),
         ("\ufeff" + AZURE, [(0, 374, 44), (4_314_579_000, 396, 109)]),
     ],
 )
@@ -109,6 +111,9 @@ def test_a_gzip_that_breaks_off_gives_what_it_has(tmp_path):
         ("prompt,output\n5,0\n", "nothing_sampled", 0, 1),
         ("arrival,prompt,output\n5,6,7\n4,6,7\n", "clock_backwards", 1, 2),
         ("arrival,prompt,output\n5,6,7\nsoon,6,7\n", "bad_time", 1, 2),
+        ('prompt,output\n5,6\n"5,6\n5,6\n5,"6', "open_quote", 1, 2),
+        ('prompt,output,text\n5,6,a\n5,6,"two\nlines"\n', "open_quote", 1, 1),
+        ("prompt,output\n5,6\n" + "5" * 200_000 + ",6\n", "unreadable_row", 1, 1),
         ("id,prompt,output\na,6,7\nb,6,7\na,6,7\n", "duplicate_id", 2, 3),
         ("priority,prompt,output\n-1,6,7\nx,6,7\n0.5,6,7\n", "bad_priority", 1, 3),
         (
@@ -137,6 +142,8 @@ def test_what_is_wrong_is_counted_and_named(tmp_path, text, code, first, left):
         ('[{"prompt_tokens": 5}]', "one JSON list"),
         ("\x00\x01\x02\n" * 5, "prompt or output"),
         ("a,b,c,d\n1,2,3,4\n", "prompt or output"),
+        ('"prompt,output\n5,6\n', "first line of the CSV cannot be read: the quote is not closed"),
+        ("prompt,output\n" + '"5,6\n' * 2000, "no request in 1,000 rows"),
         ("1,2,3,4\n", "4 columns without a header"),
         ("{}\n" * 2000, "no request in 1,000 rows"),
         ("prompt,output\n,\n", "no request in it"),
@@ -146,6 +153,13 @@ def test_what_is_wrong_is_counted_and_named(tmp_path, text, code, first, left):
 def test_what_is_no_trace(tmp_path, text, says):
     with pytest.raises(UnreadableInput, match=says):
         read(tmp_path, text)
+
+
+def test_an_open_quote_costs_its_own_row(tmp_path):
+    """Read as CSV has it, the quote of row 1 would swallow as many of the rows behind it as a field may hold."""
+    rows, problems = read(tmp_path, "prompt,output\n5,6\n" + '"5,6\n' + "5,6\n" * 40_000)
+    assert [row.row for row in rows] == [0, *range(2, 40_002)]
+    assert problems == {"open_quote": (1, 1)}
 
 
 def test_what_is_no_file(tmp_path):

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from kvplan.errors import UnreadableInput
 
 # Rows with one of these are left out of the replay; of the others the row is replayed as the words say
-LEFT_OUT = frozenset({"unreadable_row", "no_lengths", "bad_lengths", "prompt_too_long", "never_fits"})
+LEFT_OUT = frozenset({"unreadable_row", "open_quote", "no_lengths", "bad_lengths", "prompt_too_long", "never_fits"})
 _GIVE_UP = 1000  # a file whose first thousand rows are none is no trace
 WORDS = {
     "unreadable_row": "no row that can be read",
+    "open_quote": "a quote that its line does not close",
     "no_lengths": "no lengths",
     "bad_lengths": "lengths that are no lengths",
     "bad_time": "no time that can be read: taken as at the time of the row before",
