@@ -19,7 +19,7 @@ from kvplan.simulate.request import Request
 from kvplan.simulate.settings import Selection, Settings
 from kvplan.simulate.trace import read_trace, select
 from kvplan.simulate.trace.layout import Layout, parse_columns
-from kvplan.simulate.trace.lines import MAX_LINE
+from kvplan.simulate.trace.lines import MAX_BLANK, MAX_LINE
 from kvplan.simulate.trace.problems import Problems
 from kvplan.simulate.trace.values import nanoseconds, tokens, whole
 
@@ -153,6 +153,24 @@ def test_what_is_wrong_is_counted_and_named(tmp_path, text, code, first, left):
 def test_what_is_no_trace(tmp_path, text, says):
     with pytest.raises(UnreadableInput, match=says):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize("blank", ["\n", " \t\r\n"])
+@pytest.mark.parametrize(
+    ("start", "left"),
+    [("", 0), ("prompt,output\n", 0), ("prompt,output\n5,6\n", 1), ('{"input_len": 5, "output_len": 6}\n', 1)],
+)
+def test_blank_lines_without_end_are_bounded(tmp_path, start, left, blank):
+    line = '{"input_len": 7, "output_len": 8}\n' if "{" in start else "7,8\n"
+    if left:
+        rows, problems = read(tmp_path, start + blank * MAX_BLANK + line)
+        assert (len(rows), list(problems)[-1]) == (left, "blank_lines")
+    else:
+        with pytest.raises(UnreadableInput, match="no request in it" if start else "is empty"):
+            read(tmp_path, start + blank * MAX_BLANK + line)
+    rows, problems = read(tmp_path, start + blank * (MAX_BLANK - 1) + line)
+    assert len(rows) == left + 1  # fewer are passed over
+    assert "blank_lines" not in problems
 
 
 def test_an_open_quote_costs_its_own_row(tmp_path):

@@ -20,6 +20,7 @@ WORDS = {
     "duplicate_id": "an id that was there before: replayed as a request of its own",
     "short_hash_ids": "too few hash_ids for the prompt: the rest is taken as shared with nobody",
     "too_many_turns": "more turns than the 1,000 of one conversation that are replayed",
+    "blank_lines": "too many blank lines in a row: what comes after them is not read",
     "truncated_gzip": "the end of the file is missing: what came before it is replayed",
     "prompt_too_long": "a prompt that leaves no room below max_model_len: the engine refuses it",
     "never_fits": "more blocks needed than the pool has: it would wait for ever, and is left out",
