@@ -26,6 +26,13 @@ _FLAGS = (
 _OWN = ("arrival", "speed", "n", "policy", "watermark", "long_prefill_token_threshold")
 
 
+def files(words: Words) -> dict[str, str | None]:
+    """Return the files that options name, those that are read and those that are written."""
+    named = {"MODEL": words["model"]}
+    named |= {f"--{name}": words[name] for name in ("trace", "settings", "tokenizer", "steps", "requests", "plot")}
+    return named | ({"--trace": "/dev/stdin"} if words["trace"] == "-" else {})
+
+
 def read_ask(words: Words) -> tuple[Ask, Selection]:
     """Return what is to be simulated, and which rows of the trace."""
     flags = {name: words[name] for name in _FLAGS if words[name] is not None}

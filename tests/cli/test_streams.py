@@ -105,3 +105,16 @@ def test_a_link_is_replaced_and_a_pipe_is_written_to(tmp_path):
     assert (tmp_path / "precious").read_text() == "old"
     write_whole("/dev/null", "nothing")
     assert not Path("/dev/null").is_file()
+
+
+def test_an_open_file_goes_on_where_it_is(tmp_path):
+    """As /dev/stdout is a link to one: neither is the link replaced, nor the file opened anew from its beginning."""
+    with (tmp_path / "out").open("wb", buffering=0) as out:
+        out.write(b"first\n")
+        link = tmp_path / "link"
+        link.symlink_to(f"/dev/fd/{out.fileno()}")
+        write_whole(link, "second\n")
+        out.write(b"third\n")
+        assert link.is_symlink()
+    assert (tmp_path / "out").read_bytes() == b"first\nsecond\nthird\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "link"}
