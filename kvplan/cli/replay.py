@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan.cli.replay_options import Words, files, read_ask, read_scenarios, read_source
 from kvplan.errors import NO, OK, UsageError
@@ -115,7 +115,9 @@ def _main(words: Words, deployment: Deployment, source: Source, kept: Kept | Non
         results = run_tasks(
             replicas(scenario, source, count, strict=words["strict"]), workers=words["workers"], ray=words["ray"]
         )
-        return _not_empty(merged(results, ""))
+        together = merged(results, "")
+        # after Ctrl-C those that ended are there, and may all be complete
+        return _not_empty(together if len(results) == count else replace(together, outcome="interrupted"))
     problems = Problems(words["strict"])
     with ExitStack() as stack:
         on_steps: list[StepBatch] = []
