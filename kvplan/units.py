@@ -32,6 +32,14 @@ def parse_bytes(text: str, what: str = "a size") -> int:
     return (int(whole + part) * _UNITS[found[3].lower()] * 2 + scale) // (2 * scale)
 
 
+def parse_bandwidth(text: str) -> int:
+    """Read the `2.9 TB/s` of --bandwidth as bytes a second; nothing can be read at none, so that 0 is refused."""
+    rate = parse_bytes(text.strip().removesuffix("/s"), "--bandwidth")
+    if not rate:
+        raise UsageError(f"--bandwidth: {text[:60]!r} is no bandwidth", "one above 0, such as '2.9 TB/s'")
+    return rate
+
+
 def human_integer(text: str) -> int | None:
     """Read a number as the engines' flags do: 32k is 32,000, 32K is 32,768; None where it is no whole number."""
     found = _HUMAN.fullmatch(text.strip())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.errors import UsageError
-from kvplan.units import GB, GIB, KIB, MIB, binary, gib, parse_bytes, quantity
+from kvplan.units import GB, GIB, KIB, MIB, binary, gib, parse_bandwidth, parse_bytes, quantity
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,13 @@ def test_sizes_are_read_with_their_unit(text, size):
 def test_a_size_without_a_unit_is_refused(text):
     with pytest.raises(UsageError, match="is not a size with a unit"):
         parse_bytes(text, "--gpu-memory")
+
+
+def test_a_bandwidth_is_above_zero():
+    assert [parse_bandwidth(text) for text in ("2.9 TB/s", " 2.9TB/s ", "2.9 TB")] == [2_900 * GB] * 3
+    for text in ("0 TB/s", "0.0 B/s", "0.4 B/s"):
+        with pytest.raises(UsageError, match=r"--bandwidth: .* is no bandwidth"):
+            parse_bandwidth(text)
 
 
 def test_units_are_written_and_labelled():

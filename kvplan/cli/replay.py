@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kvplan.cli.replay_options import Words, read_ask, read_scenarios, read_source
+from kvplan.cli.replay_options import Words, files, read_ask, read_scenarios, read_source
 from kvplan.errors import NO, OK, UsageError
 from kvplan.render.simulate import Report, report_object
 from kvplan.simulate.answers import Candidate, Fleet, candidates, fleet
@@ -23,6 +23,7 @@ from kvplan.simulate.step_model import swap_cost
 from kvplan.simulate.tasks import Task, merged, replicas, run_tasks
 from kvplan.simulate.trace.problems import Problems
 from kvplan.simulate.trials import Advice, Trial, advise
+from kvplan.sources.apart import check_apart
 from kvplan.sources.document import shown
 
 _INTERRUPTED = 130
@@ -41,6 +42,7 @@ class _Answers:
 
 def replay(words: Words) -> int:
     """Run the command; `words` are its options by name. Returns the exit code."""
+    check_apart(files(words))
     promise = None if words["promise"] is None else parse_promise(words["promise"])
     if words["plot"] is not None:
         from kvplan.render.simulate_plot import check_plot
@@ -54,8 +56,6 @@ def replay(words: Words) -> int:
         source = read_at_hand(source, Problems(words["strict"]))
     kept = Kept() if words["output"] == "json" else None
     result = _main(words, deployment, source, kept)
-    if result.outcome == "complete" and not result.summary.longest_request:
-        raise UsageError("there is no request to replay", "--rows FIRST:COUNT may lie beyond the trace's end")
     answers = _Answers(whole=False)
     if result.outcome != "interrupted":
         answers = _answer(
@@ -115,7 +115,9 @@ def _main(words: Words, deployment: Deployment, source: Source, kept: Kept | Non
         results = run_tasks(
             replicas(scenario, source, count, strict=words["strict"]), workers=words["workers"], ray=words["ray"]
         )
-        return merged(results, "")
+        together = merged(results, "")
+        # after Ctrl-C those that ended are there, and may all be complete
+        return _not_empty(together if len(results) == count else replace(together, outcome="interrupted"))
     problems = Problems(words["strict"])
     with ExitStack() as stack:
         on_steps: list[StepBatch] = []
@@ -135,7 +137,16 @@ def _main(words: Words, deployment: Deployment, source: Source, kept: Kept | Non
             on_requests.append(lines)
         on_steps.append(stack.enter_context(_progress()))
         requests_in = open_source(source, problems)
-        return simulate(requests_in, deployment.settings, problems, on_steps=on_steps, on_requests=on_requests)
+        # inside: a series of nothing takes no file's place
+        return _not_empty(
+            simulate(requests_in, deployment.settings, problems, on_steps=on_steps, on_requests=on_requests)
+        )
+
+
+def _not_empty(result: Result) -> Result:
+    if result.outcome == "complete" and not result.summary.longest_request:
+        raise UsageError("there is no request to replay", "--rows FIRST:COUNT may lie beyond the trace's end")
+    return result
 
 
 @contextmanager

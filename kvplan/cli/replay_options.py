@@ -15,7 +15,7 @@ from kvplan.simulate.sources import Made, Source, TraceFile
 from kvplan.simulate.synthetic import parse_load
 from kvplan.simulate.trace.layout import Layout, check_unit, parse_columns
 from kvplan.sources.document import read_object
-from kvplan.units import parse_bytes
+from kvplan.units import parse_bandwidth
 
 Words: TypeAlias = Mapping[str, Any]  # the options by name
 _FLAGS = (
@@ -24,6 +24,13 @@ _FLAGS = (
     "block_size", "dtype", "quantization", "enforce_eager", "enable_prefix_caching", "async_scheduling",
 )  # fmt: skip
 _OWN = ("arrival", "speed", "n", "policy", "watermark", "long_prefill_token_threshold")
+
+
+def files(words: Words) -> dict[str, str | None]:
+    """Return the files that options name, those that are read and those that are written."""
+    named = {"MODEL": words["model"]}
+    named |= {f"--{name}": words[name] for name in ("trace", "settings", "tokenizer", "steps", "requests", "plot")}
+    return named | ({"--trace": "/dev/stdin"} if words["trace"] == "-" else {})
 
 
 def read_ask(words: Words) -> tuple[Ask, Selection]:
@@ -47,8 +54,8 @@ def read_ask(words: Words) -> tuple[Ask, Selection]:
         own.setdefault("arrival", "clock")
     if words["rows"] is not None:
         selection = _rows(words["rows"])
-    clock, bandwidth = _clock(words["clock"]), _bandwidth(words["bandwidth"])
-    return Ask(spec, flags, own, clock, bandwidth, local=not words["no_local"]), selection
+    bandwidth = None if words["bandwidth"] is None else parse_bandwidth(words["bandwidth"])
+    return Ask(spec, flags, own, _clock(words["clock"]), bandwidth, local=not words["no_local"]), selection
 
 
 def read_source(words: Words, selection: Selection) -> Source:
@@ -102,9 +109,3 @@ def _clock(text: str | None) -> Clock | None:
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         raise UsageError(f"--clock {text[:40]!r} is not read", "three whole numbers of nanoseconds: 5000000,25000,40")
     return Clock(*(int(part) * PS for part in parts))
-
-
-def _bandwidth(text: str | None) -> int | None:
-    if text is None:
-        return None
-    return parse_bytes(text.removesuffix("/s"), "--bandwidth")

@@ -210,9 +210,9 @@ def _bounds(made: Any, bandwidth: str | None) -> Any:
     if made.reasons:
         return None
     from kvplan.roofline import roofline
-    from kvplan.units import parse_bytes
+    from kvplan.units import parse_bandwidth
 
-    return roofline(made, parse_bytes(bandwidth.removesuffix("/s"), "--bandwidth") if bandwidth is not None else None)
+    return roofline(made, None if bandwidth is None else parse_bandwidth(bandwidth))
 
 
 def _write_one(out: Any, made: Any, output: Format, *, explained: bool, common: list[Any], bounds: Any) -> None:

@@ -61,8 +61,9 @@ def fleet(best: Candidate, promise: Promise, source: Source, run: Run) -> Fleet:
 
     def tried(count: int) -> Result:
         scenario = Scenario(_name(best.changes), best.deployment.settings)
-        result = merged(run(replicas(scenario, source, count)), f"{count} replicas")
-        if result.outcome == "interrupted":
+        results = run(replicas(scenario, source, count))
+        result = merged(results, f"{count} replicas")
+        if len(results) < count or result.outcome == "interrupted":
             raise KeyboardInterrupt
         return result
 

@@ -14,7 +14,7 @@ from kvplan.model.spec import ModelSpec
 from kvplan.planner import Plan, plan
 from kvplan.simulate.clock import Clock
 from kvplan.simulate.settings import Settings, read_settings
-from kvplan.simulate.setup import settings_of
+from kvplan.simulate.setup import check_plan, settings_of
 from kvplan.simulate.step_model import StepModel, step_model
 
 # What an engine flag is called among the scheduler's settings, where there is no model to plan
@@ -65,8 +65,7 @@ def deploy(ask: Ask) -> Deployment:
     flags = dict(ask.flags)
     engine, gpu = flags.pop("engine", "vllm"), flags.pop("gpu", None)
     made = plan(ask.model, engine=engine, gpu=gpu, local=ask.local, **flags)
-    if made.engine != "vllm":
-        raise UsageError(f"kvplan simulates vLLM's scheduler, not that of {made.engine}", "--engine vllm")
+    check_plan(made)
     clock = StepModel(ask.clock, "given", ()) if ask.clock is not None else step_model(made, ask.bandwidth)
     own, _ = read_settings({"num_blocks": 2, **ask.own})
     values = {f.name: getattr(own, f.name) for f in fields(Settings) if f.name in ask.own}

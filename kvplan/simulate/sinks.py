@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 from kvplan.errors import UsageError
 from kvplan.simulate.series import RequestRow, StepRow, Timing, header, line
+from kvplan.sources.whole import writing_whole
 
 MAX_KEPT = 250_000  # rows of a series in one JSON object; more are for CSV
 
@@ -79,12 +79,17 @@ class Kept:
 
 @contextmanager
 def written(path: str | None, what: str) -> Iterator[IO[str] | None]:
-    """Open a file for a series; None where none was asked for. Raises UsageError where it cannot be written."""
+    """Open a file for a series, in place once the replay has ended; None where none was asked for.
+
+    Raises UsageError where it cannot be written.
+    """
     if path is None:
         yield None
         return
     try:
-        with Path(path).open("w", encoding="utf-8", newline="\n") as out:
+        with writing_whole(path) as out:
             yield out
+    except BrokenPipeError:  # the reader of a pipe went away: the command line's own answer
+        raise
     except OSError as error:
         raise UsageError(f"cannot write {what} {path[:80]}: {(error.strerror or 'it failed').lower()}") from error

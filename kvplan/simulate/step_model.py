@@ -43,7 +43,7 @@ def step_model(plan: Plan, bandwidth: int | None = None) -> StepModel:
     if gpu is None:
         raise UsageError("a step's duration needs a card", "--gpu NAME, or --clock STEP,TOKEN,KVTOKEN in nanoseconds")
     facts = load(PROFILES / "simulate.yaml")
-    read = bandwidth or (gpu.bandwidth and gpu.bandwidth * facts["bandwidth_share"]["value"])
+    read = bandwidth if bandwidth is not None else (gpu.bandwidth and gpu.bandwidth * facts["bandwidth_share"]["value"])
     compute = gpu.tflops.get("bf16") or gpu.tflops.get("fp16")
     if not read or not compute or not plan.weights_per_rank:
         raise UsageError(
@@ -61,7 +61,7 @@ def step_model(plan: Plan, bandwidth: int | None = None) -> StepModel:
         request_ps=round(window / read * _PS),
     )
     measured = any(note.code == "card_observed" for note in plan.warnings)
-    source = "as given" if bandwidth else "as verify measured" if measured else "of the catalogue"
+    source = "as given" if bandwidth is not None else "as verify measured" if measured else "of the catalogue"
     moved = f"weights: {plan.weights_per_rank / 10**9:.1f} GB a rank, KV: {kv:,} bytes a token"
     why = (
         f"{moved}, at {read / 10**12:.2f} TB/s {source}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from kvplan.simulate.baselines import Scenario
 from kvplan.simulate.run import Result, simulate
 from kvplan.simulate.sources import Source, open_source
 from kvplan.simulate.trace.problems import Problems
+from kvplan.simulate.workers import spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,7 @@ def run_tasks(tasks: Sequence[Task], *, workers: int | None = None, ray: str | N
             if results[-1].outcome == "interrupted":
                 break
         return results
-    with ProcessPoolExecutor(workers) as pool:
-        futures = [pool.submit(run_task, task) for task in tasks]
-        try:
-            return [future.result() for future in futures]
-        except KeyboardInterrupt:  # the workers were interrupted as well, and return what they know
-            pool.shutdown(wait=True, cancel_futures=True)
-            known = [future.result() for future in futures if _ended(future)]
-            if not known:
-                raise
-            return known
+    return spread(run_task, tasks, workers)
 
 
 def replicas(scenario: Scenario, source: Source, count: int, *, strict: bool = False) -> list[Task]:
@@ -82,10 +73,6 @@ def merged(results: Sequence[Result], name: str) -> Result:
             mine.first_row = min(mine.first_row, seen.first_row)
     outcomes = [result.outcome for result in results]
     return replace(first, name=name, outcome=next((one for one in outcomes if one != "complete"), "complete"))
-
-
-def _ended(future: Future[Result]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _on_ray(tasks: Sequence[Task], address: str) -> list[Result]:

@@ -52,6 +52,7 @@ def test_the_bound_in_markdown_is_fenced():
     [
         ((L8, "--roofline"), "needs a memory bandwidth"),
         ((L8, "--bandwidth", "2"), "is not a size with a unit"),
+        ((L8, "--gpu", "h100-sxm", "--bandwidth", "0 TB/s"), "is no bandwidth"),
         ((L8, "--roofline", "--gpu", "h100", "--gpu", "h200"), "answers for one deployment"),
         ((L8, "--roofline", "--gpu", "h100", "--fit"), "answers for one deployment"),
         ((L8, "--roofline", "--gpu", "h100", "--engine", "vllm,sglang"), "answers for one deployment"),

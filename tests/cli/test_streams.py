@@ -41,6 +41,12 @@ def test_a_closed_stdout_is_no_verdict():
     assert "Traceback" not in err
 
 
+def test_a_closed_stdin_is_no_trace():
+    code, out, err = shell(f"{KVPLAN} simulate --num-gpu-blocks-override 50 --trace - <&-")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: stdin is closed\nhint: ")
+
+
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
 def test_the_code_answers_where_stderr_cannot(closed):
     assert shell(f"{KVPLAN} bogus {closed}") == (2, "", "")
@@ -107,3 +113,22 @@ def test_a_closed_stdin_is_one_line(command, tmp_path):
     assert code == 2
     assert "stdin is closed" in out + err
     assert "Traceback" not in err
+
+
+def test_an_open_file_goes_on_where_it_is(tmp_path):
+    """As /dev/stdout is a link to one: neither is the link replaced, nor the file opened anew from its beginning."""
+    with (tmp_path / "out").open("wb", buffering=0) as out:
+        out.write(b"first\n")
+        link = tmp_path / "link"
+        link.symlink_to(f"/dev/fd/{out.fileno()}")
+        write_whole(link, "second\n")
+        out.write(b"third\n")
+        assert link.is_symlink()
+    assert (tmp_path / "out").read_bytes() == b"first\nsecond\nthird\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "link"}
+
+
+def test_a_link_to_what_is_no_file_is_written_through(tmp_path):
+    (tmp_path / "link").symlink_to("/dev/null")
+    write_whole(tmp_path / "link", "nothing")
+    assert (tmp_path / "link").is_symlink()

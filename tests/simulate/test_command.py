@@ -42,6 +42,48 @@ def test_replay_interface(tmp_path, capsys):
     assert b"\r" not in steps + requests
 
 
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A trace, a link to it, settings, and two files that a failed replay must not touch."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("prompt,output\n30,4\n,2\n10,1\n", encoding="utf-8")
+    (tmp_path / "link.csv").symlink_to("t.csv")
+    (tmp_path / "q.json").write_text('{"num_blocks": 50}', encoding="utf-8")
+    for name in ("steps.csv", "reqs.csv"):
+        (tmp_path / name).write_text("old", encoding="utf-8")
+    return lambda: {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--trace", "t.csv", "--steps", "t.csv"], "--trace and --steps are one file: t.csv"),
+        (["--trace", "t.csv", "--requests", "link.csv"], "--trace and --requests are one file: link.csv"),
+        (["--trace", "none.csv", "--steps", "./none.csv"], "--trace and --steps are one file"),
+        (["--trace", "t.csv", "--steps", "new", "--requests", "../{here}/new"], "--steps and --requests are one file"),
+        (["--trace", "t.csv", "--settings", "q.json", "--steps", "q.json"], "--settings and --steps are one file"),
+        (["--trace", "t.csv", "--steps", "a.svg", "--plot", "a.svg"], "--steps and --plot are one file"),
+        (["--trace", "none.csv"], "cannot read none.csv"),
+        (["--trace", "t.csv", "--rows", "9:"], "no request to replay"),
+        (["--trace", "t.csv", "--strict"], "row 1: "),
+    ],
+)
+def test_a_refused_replay_leaves_every_file_as_it_was(files, tmp_path, capsys, words, says):
+    before = files()
+    words = [word.replace("{here}", tmp_path.name) for word in words]
+    pool = [] if "--settings" in words else POOL
+    series = [] if {"--steps", "--requests"} & set(words) else ["--steps", "steps.csv", "--requests", "reqs.csv"]
+    code, _, err = call(capsys, *pool, *words, *series)
+    assert code == 2
+    assert says in err
+    assert files() == before
+
+
+def test_a_device_may_be_named_twice(capsys):
+    words = ["--steps", "/dev/null", "--requests", "/dev/null"]
+    assert call(capsys, *POOL, *LOAD, *words)[0] == 0
+
+
 def test_text_names_what_is_modelled(capsys):
     code, out, _ = call(capsys, *POOL, *LOAD)
     assert code == 0
@@ -115,7 +157,7 @@ def test_progress_is_for_terminals(capsys, monkeypatch):
     assert "\x1b" not in out
 
 
-def test_ctrl_c_prints_what_is_known(capsys, monkeypatch):
+def test_ctrl_c_prints_and_writes_what_is_known(files, capsys, monkeypatch):
     turn, turns = event._Replay.turn, []
 
     def interrupted(replay):
@@ -125,8 +167,10 @@ def test_ctrl_c_prints_what_is_known(capsys, monkeypatch):
         return turn(replay)
 
     monkeypatch.setattr(event._Replay, "turn", interrupted)
-    code, out, _ = call(capsys, *POOL, *LOAD)
+    code, out, _ = call(capsys, *POOL, *LOAD, "--steps", "steps.csv", "--requests", "reqs.csv")
     assert code == 130
+    assert files()["steps.csv"].startswith(",".join(StepRow._fields) + "\n0,")
+    assert files()["reqs.csv"].startswith(",".join(RequestRow._fields) + "\n0,")
     assert "note: interrupted" in out
     assert "running" in out
 
@@ -151,6 +195,7 @@ def test_ctrl_c_prints_what_is_known(capsys, monkeypatch):
         (["--settings", "none.json", *LOAD], "cannot read none.json"),
         (["meta-llama/Llama-3.1-8B", "--settings", "s.json", *LOAD], "a MODEL and --settings"),
         (["meta-llama/Llama-3.1-8B", *LOAD], "needs a card"),
+        (["meta-llama/Llama-3.1-8B", "--gpu", "h100-sxm", *LOAD, "--bandwidth", "0 TB/s"], "'0 TB/s' is no bandwidth"),
     ],
 )
 def test_usage(capsys, words, says):

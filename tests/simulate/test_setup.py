@@ -37,7 +37,7 @@ def test_the_pool_of_a_plan(model, blocks, groups):
 @pytest.mark.parametrize(
     ("model", "flags", "says"),
     [
-        ("Qwen/Qwen3-Next-80B-A3B-Instruct", POOL, "state"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", POOL, "Qwen3-Next-80B-A3B-Instruct keeps recurrent states"),
         ("meta-llama/Llama-4-Scout-17B-16E-Instruct", POOL, "chunked"),
         (LLAMA, {}, "no pool"),
         (LLAMA, {**POOL, "kv_cache_memory_bytes": 1 << 30}, "would not start"),
@@ -47,6 +47,19 @@ def test_the_pool_of_a_plan(model, blocks, groups):
 def test_what_cannot_be_simulated_is_refused(model, flags, says):
     with pytest.raises((UsageError, WouldNotStart), match=says):
         settings_of(kvplan.plan(model, **flags))
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-Next-80B-A3B-Instruct", "ai21labs/AI21-Jamba-1.5-Mini"])
+@pytest.mark.parametrize("flags", [{"gpu": "mi350x"}, {"gpu": "l4"}, {}])
+def test_recurrent_states_are_refused_by_name_whatever_the_card(model, flags):
+    """Before the clock is modelled and before a plan that would not start is: neither is what is in the way."""
+    with pytest.raises(UsageError, match=f"^{model} keeps recurrent states, for which kvplan has no scheduler rules$"):
+        deploy(Ask(kvplan.load_model(model), flags, {}))
+
+
+def test_a_form_without_rules_is_named_before_the_clock():
+    with pytest.raises(UsageError, match="no scheduler rules for groups of kind chunked"):
+        deploy(Ask(kvplan.load_model("meta-llama/Llama-4-Scout-17B-16E-Instruct"), POOL, {}))
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from kvplan.simulate.request import Request
 from kvplan.simulate.settings import Selection, Settings
 from kvplan.simulate.trace import read_trace, select
 from kvplan.simulate.trace.layout import Layout, parse_columns
-from kvplan.simulate.trace.lines import MAX_LINE
+from kvplan.simulate.trace.lines import MAX_BLANK, MAX_LINE
 from kvplan.simulate.trace.problems import Problems
-from kvplan.simulate.trace.values import nanoseconds, tokens
+from kvplan.simulate.trace.values import nanoseconds, tokens, whole
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,44
@@ -51,6 +51,8 @@ def lengths(rows: list[Request]) -> list[tuple[int, int, int]]:
         ("input_len\toutput_len\n8\t9\n\n8\t1\n", [(0, 8, 9), (0, 8, 1)]),
         ('{"prompt_tokens": 5, "completion_tokens": 6, "created": 1}\n', [(0, 5, 6)]),
         ('\n{"usage": {"prompt_tokens": 5, "completion_tokens": 6}}\n', [(0, 5, 6)]),
+        ('"prompt","output"\n"10",3\n20,"4"\r\n', [(0, 10, 3), (0, 20, 4)]),
+        ('prompt,output,text\n10,3,"a, ""b"""\n', [(0, 10, 3)]),
         ("\ufeff" + AZURE, [(0, 374, 44), (4_314_579_000, 396, 109)]),
     ],
 )
@@ -109,7 +111,17 @@ def test_a_gzip_that_breaks_off_gives_what_it_has(tmp_path):
         ("prompt,output\n5,0\n", "nothing_sampled", 0, 1),
         ("arrival,prompt,output\n5,6,7\n4,6,7\n", "clock_backwards", 1, 2),
         ("arrival,prompt,output\n5,6,7\nsoon,6,7\n", "bad_time", 1, 2),
+        ('prompt,output\n5,6\n"5,6\n5,6\n5,"6', "open_quote", 1, 2),
+        ('prompt,output,text\n5,6,a\n5,6,"two\nlines"\n', "open_quote", 1, 1),
+        ("prompt,output\n5,6\n" + "5" * 200_000 + ",6\n", "unreadable_row", 1, 1),
         ("id,prompt,output\na,6,7\nb,6,7\na,6,7\n", "duplicate_id", 2, 3),
+        ("priority,prompt,output\n-1,6,7\nx,6,7\n0.5,6,7\n", "bad_priority", 1, 3),
+        (
+            '{"priority": 1, "input_len": 5, "output_len": 6}\n{"priority": 1e308, "input_len": 5, "output_len": 6}',
+            "bad_priority",
+            1,
+            2,
+        ),
         ('{"prompt_tokens": 5, "completion_tokens": 6}\n{"prompt_tok\n[1]\n', "unreadable_row", 1, 1),
         ('{"prompt_tokens": 5, "completion_tokens": 6}\n' + "[" * 100_000, "unreadable_row", 1, 1),
         ('{"prompt_tokens": true, "completion_tokens": 6}\n{"input_len": 5, "output_len": 6}', "bad_lengths", 0, 1),
@@ -130,6 +142,8 @@ def test_what_is_wrong_is_counted_and_named(tmp_path, text, code, first, left):
         ('[{"prompt_tokens": 5}]', "one JSON list"),
         ("\x00\x01\x02\n" * 5, "prompt or output"),
         ("a,b,c,d\n1,2,3,4\n", "prompt or output"),
+        ('"prompt,output\n5,6\n', "first line of the CSV cannot be read: the quote is not closed"),
+        ("prompt,output\n" + '"5,6\n' * 2000, "no request in 1,000 rows"),
         ("1,2,3,4\n", "4 columns without a header"),
         ("{}\n" * 2000, "no request in 1,000 rows"),
         ("prompt,output\n,\n", "no request in it"),
@@ -139,6 +153,31 @@ def test_what_is_wrong_is_counted_and_named(tmp_path, text, code, first, left):
 def test_what_is_no_trace(tmp_path, text, says):
     with pytest.raises(UnreadableInput, match=says):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize("blank", ["\n", " \t\r\n"])
+@pytest.mark.parametrize(
+    ("start", "left"),
+    [("", 0), ("prompt,output\n", 0), ("prompt,output\n5,6\n", 1), ('{"input_len": 5, "output_len": 6}\n', 1)],
+)
+def test_blank_lines_without_end_are_bounded(tmp_path, start, left, blank):
+    line = '{"input_len": 7, "output_len": 8}\n' if "{" in start else "7,8\n"
+    if left:
+        rows, problems = read(tmp_path, start + blank * MAX_BLANK + line)
+        assert (len(rows), list(problems)[-1]) == (left, "blank_lines")
+    else:
+        with pytest.raises(UnreadableInput, match="no request in it" if start else "is empty"):
+            read(tmp_path, start + blank * MAX_BLANK + line)
+    rows, problems = read(tmp_path, start + blank * (MAX_BLANK - 1) + line)
+    assert len(rows) == left + 1  # fewer are passed over
+    assert "blank_lines" not in problems
+
+
+def test_an_open_quote_costs_its_own_row(tmp_path):
+    """Read as CSV has it, the quote of row 1 would swallow as many of the rows behind it as a field may hold."""
+    rows, problems = read(tmp_path, "prompt,output\n5,6\n" + '"5,6\n' + "5,6\n" * 40_000)
+    assert [row.row for row in rows] == [0, *range(2, 40_002)]
+    assert problems == {"open_quote": (1, 1)}
 
 
 def test_what_is_no_file(tmp_path):
@@ -245,6 +284,23 @@ def test_a_clock_that_runs_backwards_keeps_the_order_of_the_rows(tmp_path):
 def test_lengths():
     assert [tokens(value) for value in ("12", " 12 ", "12.0", 12.0, 12)] == [12] * 5
     assert [tokens(value) for value in ("-1", "", "x", "1.5", "١٢", None, 2**40, float("nan"), [])] == [None] * 9
+
+
+def test_whole_numbers():
+    assert [whole(value) for value in ("-5", " -5 ", "-5.0", -5.0, -5)] == [-5] * 5
+    assert whole(2**63) == 2**63
+    assert [whole(value) for value in ("x", "", "0.5", 0.5, True, 1e308, "1e308", 2**63 + 1, {})] == [None] * 9
+
+
+def test_priorities_below_zero_are_the_most_urgent(tmp_path):
+    records = [{"input_len": 20, "output_len": 4, "priority": priority} for priority in (0, 0, None, -5)]
+    rows, problems = read(tmp_path, "\n".join(map(json.dumps, records)))
+    assert [row.priority for row in rows] == [0, 0, 0, -5]
+    assert problems == {}
+    told = Settings(num_blocks=11, max_num_seqs=1, max_num_batched_tokens=64, max_model_len=64, policy="priority")
+    served: list[int] = []
+    run_steps(jobs(rows, told, Problems()), told, lambda _: None, lambda row, _: served.append(row.seq))
+    assert served == [3, 0, 1, 2]
 
 
 VALUES = st.recursive(

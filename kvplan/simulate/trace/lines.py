@@ -19,15 +19,19 @@ from kvplan.sources.document import reason, shown
 from kvplan.units import MIB
 
 MAX_LINE = 16 * MIB  # a chat of a million tokens takes 4 MiB
+MAX_BLANK = 1000  # lines in a row: of nothing else, a gzip file of 58 KB holds 60 million
 _GZIP = b"\x1f\x8b"
 
 
 def read_lines(source: str, problems: Problems) -> Iterator[str]:
-    """Yield the lines of a path, or of stdin where it is `-`; a longer line than `MAX_LINE` is cut."""
+    """Yield the lines of a path, or of stdin where it is `-`; a longer line than `MAX_LINE` is cut.
+
+    `MAX_BLANK` blank lines end it, in whichever format they are.
+    """
     with _opened(source) as file:
         packed = file.peek(2)[:2] == _GZIP
         stream: IO[bytes] = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
-        number = 0
+        number = blank = 0
         first = True
         while True:
             try:
@@ -40,6 +44,10 @@ def read_lines(source: str, problems: Problems) -> Iterator[str]:
             if not line:
                 return
             number += 1
+            blank = blank + 1 if line.isspace() else 0
+            if blank == MAX_BLANK:
+                problems.note("blank_lines", number, f"line {number:,} is the last of {MAX_BLANK:,} blank ones")
+                return
             yield line.decode("utf-8-sig" if first else "utf-8", errors="replace")
             first = False
 
@@ -56,6 +64,8 @@ def _line(stream: IO[bytes]) -> bytes:
 @contextmanager
 def _opened(source: str) -> Iterator[BufferedReader]:
     if source == "-":
+        if sys.stdin is None:  # closed by the caller
+            raise UnreadableInput("stdin is closed", "pipe a trace into it, or give --trace FILE")
         yield cast("BufferedReader", sys.stdin.buffer)
         return
     path = Path(source)

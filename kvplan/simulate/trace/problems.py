@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 from kvplan.errors import UnreadableInput
 
 # Rows with one of these are left out of the replay; of the others the row is replayed as the words say
-LEFT_OUT = frozenset({"unreadable_row", "no_lengths", "bad_lengths", "prompt_too_long", "never_fits"})
+LEFT_OUT = frozenset({"unreadable_row", "open_quote", "no_lengths", "bad_lengths", "prompt_too_long", "never_fits"})
 _GIVE_UP = 1000  # a file whose first thousand rows are none is no trace
 WORDS = {
     "unreadable_row": "no row that can be read",
+    "open_quote": "a quote that its line does not close",
     "no_lengths": "no lengths",
     "bad_lengths": "lengths that are no lengths",
     "bad_time": "no time that can be read: taken as at the time of the row before",
+    "bad_priority": "a priority that is no whole number: taken as 0",
     "clock_backwards": "earlier than a row before: it joins behind that one",
     "duplicate_id": "an id that was there before: replayed as a request of its own",
     "short_hash_ids": "too few hash_ids for the prompt: the rest is taken as shared with nobody",
     "too_many_turns": "more turns than the 1,000 of one conversation that are replayed",
+    "blank_lines": "too many blank lines in a row: what comes after them is not read",
     "truncated_gzip": "the end of the file is missing: what came before it is replayed",
     "prompt_too_long": "a prompt that leaves no room below max_model_len: the engine refuses it",
     "never_fits": "more blocks needed than the pool has: it would wait for ever, and is left out",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kvplan.simulate.request import Request, Source, Span
 from kvplan.simulate.trace.problems import Problems
-from kvplan.simulate.trace.values import MAX_TOKENS, nanoseconds, tokens
+from kvplan.simulate.trace.values import MAX_TOKENS, nanoseconds, tokens, whole
 
 MAX_IDS = 1_000_000  # as many ids are compared; a hash of each takes 60 bytes
 _SHOWN = 40
@@ -47,7 +47,7 @@ class Rows:
             *lengths,
             spans,
             answer,
-            tokens(priority) or 0,
+            self.priority(row, priority),
             str(salt)[:_SHOWN] if salt else "",
         )
 
@@ -82,6 +82,15 @@ class Rows:
         else:
             self._latest = read
         return read
+
+    def priority(self, row: int, value: object) -> int:
+        """Return how urgent a row is, 0 where it does not say; to vLLM the lower is the more urgent, below 0 too."""
+        if value is None or value == "":
+            return 0
+        read = whole(value)
+        if read is None:
+            self.problems.note("bad_priority", row, f"{shorten(value)} is no whole number")
+        return read or 0
 
     def identify(self, row: int, ident: object) -> None:
         """Note an id that was there before, among the first million."""

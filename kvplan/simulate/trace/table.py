@@ -1,31 +1,48 @@
-"""CSV traces: a header with known or given names, or two columns of lengths, or three with the arrival in front."""
+"""CSV traces: a header with known or given names, or two columns of lengths, or three with the arrival in front.
+
+A row is a line: a quote that its line does not close would make one row of the thousands behind it.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from kvplan.errors import UnreadableInput
 from kvplan.simulate.request import Request
 from kvplan.simulate.trace.layout import Layout, find_roles, folded
 from kvplan.simulate.trace.problems import Problems
-from kvplan.simulate.trace.rows import NOT_GIVEN, Rows
+from kvplan.simulate.trace.rows import NOT_GIVEN, Rows, shorten
 from kvplan.simulate.trace.values import nanoseconds, tokens
 
 _SHOWN = 8
+_MAX_FIELD = csv.field_size_limit()  # 131,072 characters
+
+
+@dataclass(frozen=True, slots=True)
+class _Malformed:
+    """A line that is no row, by the problem's code and in words."""
+
+    code: str
+    why: str
 
 
 def read_table(first: str, rest: Iterable[str], layout: Layout, problems: Problems) -> Iterator[Request]:
     """Yield the requests of a CSV; `first` is its first line."""
     delimiter = max(",;\t", key=first.count)
-    cells = _cells(csv.reader(chain([first], rest), delimiter=delimiter))
+    cells = _cells(chain([first], rest), delimiter)
     header = next(cells, [])
+    if isinstance(header, _Malformed):
+        raise UnreadableInput(f"the first line of the CSV cannot be read: {header.why}", "is it a trace?")
     headless = tokens(header[0]) is not None or nanoseconds(header[0], "s") is not None
     columns = _positions(len(header)) if headless else _named(header, layout)
     rows = Rows(problems, layout.unit or "s")
     for row, values in enumerate(chain([header], cells) if headless else cells):
-        if (request := _request(row, values, columns, rows)) is not None:
+        if isinstance(values, _Malformed):
+            problems.note(values.code, row, values.why)
+        elif (request := _request(row, values, columns, rows)) is not None:
             yield request
 
 
@@ -45,18 +62,24 @@ def _request(row: int, values: Sequence[str], columns: Mapping[str, int], rows: 
     )
 
 
-def _cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield the rows that hold anything; one that the parser refuses comes out as a row without lengths."""
-    while True:
-        try:
-            values = next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            yield [""]
-            continue
-        if values:
-            yield values
+def _cells(lines: Iterable[str], delimiter: str) -> Iterator[list[str] | _Malformed]:
+    """Yield the cells of each line that is not empty."""
+    for ended in lines:
+        line = ended.rstrip("\r\n")
+        if '"' in line or len(line) > _MAX_FIELD:
+            yield _parsed(line, delimiter)
+        elif line:
+            yield line.split(delimiter)  # all that the parser does without quotes, at a quarter of its time a line
+
+
+def _parsed(line: str, delimiter: str) -> list[str] | _Malformed:
+    try:
+        values = next(csv.reader([line + "\n"], delimiter=delimiter))
+    except csv.Error as error:
+        return _Malformed("unreadable_row", str(error))
+    if values[-1].endswith("\n"):  # only an open quote keeps the line's end
+        return _Malformed("open_quote", f"the quote is not closed: {shorten(line)}")
+    return values
 
 
 def _positions(count: int) -> dict[str, int]:

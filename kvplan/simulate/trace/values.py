@@ -9,6 +9,7 @@ from functools import lru_cache
 
 MAX_TOKENS = 2**24  # the longest context that any model is sold with is 10 million tokens
 MAX_NS = 2**62
+MAX_WHOLE = 2**63  # no priority or count is larger; 1e308 is no whole number that anybody means
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,9})[0-9]*)?\s*"
@@ -20,6 +21,12 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 def tokens(value: object) -> int | None:
     """Read a count of tokens; None where it is none (negative, absurd, a fraction, a word)."""
+    count = whole(value)
+    return count if count is not None and 0 <= count <= MAX_TOKENS else None
+
+
+def whole(value: object) -> int | None:
+    """Read a whole number, as JSON or a text has it; None where it is none (a fraction, a word, beyond 64 bits)."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -28,11 +35,11 @@ def tokens(value: object) -> int | None:
             return None
         if not text.isdigit() or len(text) > 12:
             number = _decimal(text)
-            return None if number is None or number != int(number) else tokens(int(number))
+            return None if number is None or number != int(number) else whole(int(number))
         value = int(text)
     elif isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if isinstance(value, int) and 0 <= value <= MAX_TOKENS else None
+    return value if isinstance(value, int) and abs(value) <= MAX_WHOLE else None
 
 
 def nanoseconds(value: object, unit: str) -> int | None:
