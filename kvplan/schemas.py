@@ -690,8 +690,9 @@ class AuditLog(_Object):
     rows: list[AuditRow]
     explains: str | None = Field(description="the part whose difference is largest")
     refusal: AuditRefusal
-    agrees: bool
+    agrees: bool | None = Field(description="whether pool, tokens and requests, or the refusal, are as predicted")
     missing: list[str] = Field(description="what the log does not print")
+    unread: list[str] = Field(description="what was left out, because no start prints such a figure")
 
 
 SCHEMAS: dict[str, type[BaseModel]] = {

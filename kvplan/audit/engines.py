@@ -21,6 +21,7 @@ from kvplan.engine.names import flags_for
 from kvplan.errors import UsageError
 from kvplan.hardware import parse_gpu
 from kvplan.planner import Plan, plan
+from kvplan.units import GIB
 
 # What no other engine prints; the first that is found decides
 _MARKS = {
@@ -131,6 +132,7 @@ def audit_other(log: StartLog, *, model: str | None, gpu: str | None, engine: st
     if missing:
         raise UsageError(f"{log.engine} has no --{missing[0].replace('_', '-')}", "the log's own arguments are read")
     card = parse_gpu(gpu)[0]
+    log = log.within(card.memory_high / GIB)
 
     def again(**more: Any) -> Plan:
         args = {**log.flags, **own, **more}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvplan.audit.figures import COUNT, NUMBER, Figures, absurd, figures_of, near, wordings
 from kvplan.audit.lines import Line, clean_lines
@@ -163,6 +163,14 @@ class StartLog:
     def get(self, name: str) -> float | None:
         """Return a figure, None where the log does not print it."""
         return self.figures.get(name)
+
+    def within(self, most_gib: float) -> StartLog:
+        """Return the log without the figures that a card of so much memory, or of the printed total, does not hold."""
+        most = max(most_gib, self.get("total_gib") or 0.0) + 0.01  # the last digit that is printed
+        beyond = {name: told for name, value in self.figures.items() if (told := absurd({name: value}, most))}
+        left = {name: value for name, value in self.figures.items() if name not in beyond}
+        said = tuple(f"{told}, where the card has {most:.2f} GiB" for told in beyond.values())
+        return replace(self, figures=left, unread=(*self.unread, *said))
 
 
 def read_log(text: str) -> StartLog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kvplan.audit.compare import Row
+from kvplan.audit.compare import Row, held
 from kvplan.audit.engines import Wording
 from kvplan.audit.figures import COUNT, GAP, NUMBER, wordings
 from kvplan.audit.flags import flag
@@ -83,7 +83,7 @@ def _rows(log: StartLog, made: Plan, _: Callable[..., Plan]) -> list[Row]:
         Row("a token", made.kv.bytes_per_token, None, None, log.get("token_bytes"), "bytes"),
         *cells,
         Row("pool by its rule", _rule(log), None, None, printed),
-        Row("tokens", made.kv.tokens, None, None, _tokens(log), "tokens"),
+        held(made, "tokens", made.kv.tokens, _tokens(log), "tokens"),
     ]
 
 
