@@ -177,6 +177,7 @@ class Rates(_Object):
     queried_tokens: float | None
     queue_seconds: float | None = Field(description="mean seconds in the queue")
     still: bool = Field(description="no counter moved between the snapshots")
+    inconsistent: list[str] = Field(description="counters that contradict each other; no verdict rests on them")
 
 
 class Observation(_Object):
