@@ -17,16 +17,22 @@ from typing import TYPE_CHECKING, Any
 from kvplan.errors import UnreadableInput, UsageError
 from kvplan.home import home
 from kvplan.ledger import Line
+from kvplan.planner import Note
 from kvplan.record import dataclass
 from kvplan.sources.whole import write_whole
+from kvplan.units import gib
 
 if TYPE_CHECKING:
     from kvplan.engine.args import EngineArgs
+    from kvplan.hardware import Gpu
 
 MAX_FILE = 65_536  # bytes; an observation has about 600
 MAX_FILES = 1_000
 _MARGIN = 2**30 // 200  # half of the last digit that engines print
 _ALL = "all"
+_LINES = frozenset({"post_load", "allocator", "non_torch", "cuda_graphs", "activations"})
+_LOADED = frozenset({"post_load"})  # what was loaded less the weights: where these are an estimate, it may be too high
+_ROUNDED = 2**28  # bytes; a line is a difference of printed figures and of a predicted one
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,23 @@ class Observation:
         """A short name: the same start saved twice has the same one."""
         key = (self.engine, self.release, self.model, self.gpu, self.tp, self.pp, sorted(self.settings.items()))
         return hashlib.sha256(repr(key).encode()).hexdigest()[:8]
+
+    def fault(self, memory: int) -> str | None:
+        """Say what no card of so many bytes can have measured, None where there is nothing of the kind."""
+        for name, size in self.lines.items():
+            if name not in _LINES:
+                return f"{name[:40]} is no line that a start measures"
+            least = -memory // 8 if name in _LOADED else -_ROUNDED
+            if not least <= size <= memory:
+                return f"{_gib(size)} of {name}, where the card has {_gib(memory)}"
+        if sum(self.lines.values()) > memory:
+            return f"{_gib(sum(self.lines.values()))} in all, where the card has {_gib(memory)}"
+        return None
+
+
+def _gib(size: int) -> str:
+    """Write a size of a file that anybody may have written, however long it is."""
+    return gib(max(-(2**60), min(2**60, size)), 2)
 
 
 def _folder() -> Path:
@@ -98,18 +121,23 @@ def observations_object(found: Sequence[Observation]) -> dict[str, Any]:
 
 
 def observed_lines(
-    model: str, engine: str, release: str, gpu: str, args: EngineArgs, settings: Mapping[str, Any]
-) -> tuple[Line, ...]:
+    model: str, engine: str, release: str, gpu: Gpu, args: EngineArgs, settings: Mapping[str, Any]
+) -> tuple[tuple[Line, ...], tuple[Note, ...]]:
     """Return the measured lines that a plan of these may use, the newest observation first to be asked.
 
     What torch does not hold depends on the card, the ranks and the release alone; the rest on the model and its
-    settings too.
+    settings too. An observation that no such card can have made is left out, which the notes say.
     """
     lines: dict[str, Line] = {}
+    notes: list[Note] = []
     minor = _minor(release)
     for one in reversed(observations() if _folder().is_dir() else []):
         ranks = (one.tp, one.pp) == (args.tensor_parallel_size, args.pipeline_parallel_size)
-        if (one.engine, _minor(one.release), one.gpu) != (engine, minor, gpu) or not ranks:
+        if (one.engine, _minor(one.release), one.gpu) != (engine, minor, gpu.name) or not ranks:
+            continue
+        if (fault := one.fault(gpu.memory_high)) is not None:
+            told = f"the local observation {one.id} is left out: {fault}"
+            notes.append(Note("observation_left_out", told, f"kvplan audit --forget {one.id}"))
             continue
         same = one.model.casefold() == model.casefold() and all(
             settings.get(name) == value for name, value in one.settings.items()
@@ -118,7 +146,7 @@ def observed_lines(
             if (same or name == "non_torch") and name not in lines:
                 why = f"observed on this card: {one.id} of {one.saved}"
                 lines[name] = Line(name, size, size - _MARGIN, size + _MARGIN, "measured", why)
-    return tuple(lines.values())
+    return tuple(lines.values()), tuple(notes)
 
 
 def _minor(release: str) -> str:
@@ -140,7 +168,7 @@ def _read(path: Path) -> Observation:
     whole = isinstance(data, dict) and data.keys() == _TYPES.keys()
     if not whole or not all(type(data[name]) is kind for name, kind in _TYPES.items()):
         raise _no_observation(path)
-    if not all(type(size) is int and abs(size) < 2**50 for size in data["lines"].values()):
+    if not all(type(size) is int for size in data["lines"].values()):
         raise _no_observation(path)
     return Observation(**data)
 

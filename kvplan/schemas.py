@@ -196,6 +196,7 @@ class Rates(_Object):
     queried_tokens: float | None
     queue_seconds: float | None = Field(description="mean seconds in the queue")
     still: bool = Field(description="no counter moved between the snapshots")
+    inconsistent: list[str] = Field(description="counters that contradict each other; no verdict rests on them")
 
 
 class Observation(_Object):
@@ -709,8 +710,9 @@ class AuditLog(_Object):
     rows: list[AuditRow]
     explains: str | None = Field(description="the part whose difference is largest")
     refusal: AuditRefusal
-    agrees: bool
+    agrees: bool | None = Field(description="whether pool, tokens and requests, or the refusal, are as predicted")
     missing: list[str] = Field(description="what the log does not print")
+    unread: list[str] = Field(description="what was left out, because no start prints such a figure")
 
 
 SCHEMAS: dict[str, type[BaseModel]] = {

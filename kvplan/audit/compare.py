@@ -13,6 +13,8 @@ from kvplan.planner import Plan, plan
 from kvplan.units import GIB
 
 _PRINTED = 0.005  # GiB, half of the last digit that the engine prints
+_SLACK = 3 * _PRINTED  # what printing rounds away of the pool and of what it is made of
+_SIZES = ("kv cache", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Row:
         """Whether the printed figure lies in the predicted interval, within what printing rounds away."""
         if self.low is None or self.high is None or self.printed is None:
             return None
-        slack = 3 * _PRINTED if self.unit == "GiB" else 0.5
+        slack = _SLACK if self.unit == "GiB" else 0.5
         return self.low - slack <= self.printed <= self.high + slack
 
 
@@ -54,12 +56,18 @@ class Audit:
     missing: tuple[str, ...]
 
     @property
-    def agrees(self) -> bool:
-        """Whether the pool, or the refusal, came out as predicted."""
+    def agrees(self) -> bool | None:
+        """Whether the pool and what it holds, or the refusal, came out as predicted; None where none was printed."""
         if self.log.refusal is not None:
             return any(reason.code == self.log.refusal for reason in self.plan.reasons)
-        pool = next(row for row in self.rows if row.name == "kv cache")
-        return pool.holds is not False
+        if any(row.holds is False for row in self.pool):
+            return False
+        return True if any(row.holds for row in self.pool if row.name in _SIZES) else None
+
+    @property
+    def pool(self) -> tuple[Row, ...]:
+        """The rows that decide: the pool, its tokens, and how many requests of the longest length it holds."""
+        return tuple(row for row in self.rows if row.name in (*_SIZES, "concurrency"))
 
 
 def audit(
@@ -82,6 +90,7 @@ def audit(
     if engine is None and log.release is None:
         raise UsageError("the log does not say which release of vLLM wrote it", "add --engine vllm@RELEASE")
     card, assumed = _card(log, gpu)
+    log = log.within(card.memory_high / GIB)
     args: dict[str, Any] = {**_arguments(log), **flags}
     made = plan(name, engine=engine or f"vllm@{log.release}", gpu=card, **args)
     rows = tuple(_rows(log, made))
@@ -151,9 +160,19 @@ def _rows(log: StartLog, made: Plan) -> list[Row]:
     rows.append(summed("kv cache", "kv_cache", printed=log.get("kv_gib")))
     kv, length = made.kv, log.get("concurrency_len")
     if length is None or length == kv.max_model_len:
-        rows.append(Row("tokens", kv.tokens, None, None, log.get("tokens"), "tokens"))
-        rows.append(Row("concurrency", kv.max_concurrency, None, None, log.get("concurrency"), "requests"))
+        rows.append(held(made, "tokens", kv.tokens, log.get("tokens"), "tokens"))
+        rows.append(held(made, "concurrency", kv.max_concurrency, log.get("concurrency"), "requests"))
     return [row for row in rows if row.predicted is not None or row.printed is not None]
+
+
+def held(made: Plan, name: str, value: float | None, printed: float | None, unit: str) -> Row:
+    """Return what a pool holds, as unsure as the pool: in proportion to its interval, and a block either way."""
+    pool = next((line for line in made.budget.lines if line.name == "kv_cache"), None)
+    if value is None or pool is None or pool.bytes <= 0:
+        return Row(name, value, None, None, printed, unit)
+    block = value / made.kv.num_blocks if made.kv.num_blocks else 1.0
+    low, high = ((end + sign * _SLACK * GIB) / pool.bytes for end, sign in ((pool.low, -1), (pool.high, 1)))
+    return Row(name, value, max(0.0, value * low - block), value * high + block, printed, unit)
 
 
 def _requested(log: StartLog) -> float | None:

@@ -13,34 +13,44 @@ from importlib import import_module
 from typing import Any
 
 from kvplan.audit.compare import Audit, Row
+from kvplan.audit.figures import Figures
+from kvplan.audit.flags import Flag
 from kvplan.audit.lines import clean_lines
-from kvplan.audit.log import StartLog, read_log
+from kvplan.audit.log import StartLog, read_log, readable
 from kvplan.engine.names import flags_for
 from kvplan.errors import UsageError
 from kvplan.hardware import parse_gpu
 from kvplan.planner import Plan, plan
+from kvplan.units import GIB
 
 # What no other engine prints; the first that is found decides
 _MARKS = {
-    "sglang": re.compile(r"ServerArgs\(|sglang\.launch_server|Load weight (?:begin|end)\.|max_total_num_tokens="),
-    "tensorrt-llm": re.compile(r"\[TensorRT-LLM\]|\[TRT-LLM\]|TensorRT[- ]LLM version|trtllm-serve"),
-    "vllm": re.compile(r"vLLM API server version|Available KV cache memory:|Initializing an? (?:V1 )?LLM engine"),
-}
+    "sglang": (
+        "ServerArgs(", "sglang.launch_server", "Load weight begin.", "Load weight end.", "max_total_num_tokens=",
+    ),
+    "tensorrt-llm": (
+        "[TensorRT-LLM]", "[TRT-LLM]", "TensorRT LLM version", "TensorRT-LLM version", "trtllm-serve",
+    ),
+    "vllm": (
+        "vLLM API server version", "Available KV cache memory:", "Initializing a V1 LLM engine",
+        "Initializing an LLM engine", "Initializing a LLM engine", "Initializing an V1 LLM engine",
+    ),
+}  # fmt: skip
 _RANK = re.compile(r"\bTP([0-9]{1,4})\b", re.ASCII)
-_MOST = 1e15  # no figure of a start-up is larger, bytes included
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """An engine's lines. `figures` and `flags` map a name to patterns whose first group is the value.
+    """An engine's lines. `words` are those of lines that name the release or the model.
 
     Ranks print figures of their own: the first rank's counts, and of the `lowest` the smallest, which the engine uses.
     `measured` returns the flags that hand the log's own memory to the plan; `rows` takes the log, that plan, and a
     function that plans with other flags.
     """
 
-    figures: Mapping[str, tuple[re.Pattern[str], ...]]
-    flags: Mapping[str, re.Pattern[str]]
+    figures: Figures
+    flags: Mapping[str, Flag]
+    words: tuple[str, ...]
     release: re.Pattern[str] | None
     model: re.Pattern[str]
     refusals: Mapping[str, str]
@@ -51,7 +61,7 @@ class Wording:
 
 def writer(text: str) -> str:
     """Return the engine that wrote a log, by the first line that only one of them prints; vllm where none is found."""
-    found = [(match.start(), engine) for engine, mark in _MARKS.items() if (match := mark.search(text)) is not None]
+    found = [(at, engine) for engine, marks in _MARKS.items() for mark in marks if (at := text.find(mark)) >= 0]
     return min(found, default=(0, "vllm"))[1]
 
 
@@ -71,19 +81,17 @@ def _read(text: str, engine: str, wording: Wording) -> StartLog:
     by_rank: dict[str, dict[int, float]] = defaultdict(dict)
     flags: dict[str, object] = {}
     ranks: set[int] = set()
+    unread: list[str] = []
     release = model = refusal = None
-    for line in clean_lines(text):
+    for line in clean_lines(text, words_of(wording)):
         found = _RANK.search(line.text)
         rank = int(found[1]) if found else line.rank or 0
         ranks |= {rank} if found or line.rank is not None else set()
-        for name, patterns in wording.figures.items():
-            value = next((match[1] for pattern in patterns if (match := pattern.search(line.text)) is not None), None)
-            number = None if value is None else float(value.replace(",", ""))
-            if number is not None and abs(number) < _MOST:
-                by_rank[name].setdefault(rank, number)
-        for name, pattern in wording.flags.items():
-            if (match := pattern.search(line.text)) is not None and match[1] not in ("None", "auto"):
-                flags.setdefault(name, match[1])
+        for name, number in readable(line, wording.figures, unread).items():
+            by_rank[name].setdefault(rank, number)
+        for name, known in wording.flags.items():
+            if (value := known.find(line.text)) not in (None, "None", "auto"):
+                flags.setdefault(name, value)
         release = release or _first(wording.release, line.text)
         model = model or _first(wording.model, line.text)
         refusal = next((code for code, words in wording.refusals.items() if words in line.text), refusal)
@@ -91,7 +99,14 @@ def _read(text: str, engine: str, wording: Wording) -> StartLog:
         name: min(values.values()) if name in wording.lowest else values[min(values)]
         for name, values in by_rank.items()
     }
-    return StartLog(release, model, flags, figures, tuple(sorted(ranks)), refusal, engine=engine)
+    return StartLog(release, model, flags, figures, tuple(sorted(ranks)), refusal, engine=engine, unread=tuple(unread))
+
+
+def words_of(wording: Wording) -> tuple[str, ...]:
+    """Return what a line holds at least one of, if it is of any interest."""
+    figures = (one.words for of in wording.figures.values() for one in of)
+    flags = (word for known in wording.flags.values() for word in known.words)
+    return tuple(dict.fromkeys((*figures, *flags, *wording.refusals.values(), *wording.words)))
 
 
 def _first(pattern: re.Pattern[str] | None, text: str) -> str | None:
@@ -117,6 +132,7 @@ def audit_other(log: StartLog, *, model: str | None, gpu: str | None, engine: st
     if missing:
         raise UsageError(f"{log.engine} has no --{missing[0].replace('_', '-')}", "the log's own arguments are read")
     card = parse_gpu(gpu)[0]
+    log = log.within(card.memory_high / GIB)
 
     def again(**more: Any) -> Plan:
         args = {**log.flags, **own, **more}

@@ -1,6 +1,6 @@
 """What a vLLM start-up log says: the release, the model and its flags, and the memory lines in their several wordings.
 
-Wordings: V0 (`Memory profiling takes … the rest of the memory reserved for KV Cache is …`), V1 to 0.26 (`Actual usage
+Figures: V0 (`Memory profiling takes … the rest of the memory reserved for KV Cache is …`), V1 to 0.26 (`Actual usage
 is … for weight, …`), from 0.27 (`consumed memory (weights + non-torch)`), and tokens on two lines or, from 0.28, on
 one.
 """
@@ -9,65 +9,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kvplan.audit.lines import clean_lines
+from kvplan.audit.figures import COUNT, NUMBER, Figures, absurd, figures_of, near, wordings
+from kvplan.audit.lines import Line, clean_lines
 
-_NUMBER = r"(-?[0-9]+(?:\.[0-9]+)?)"
-_COUNT = r"([0-9][0-9,]*)"
-
-# Each wording of each figure; the first group of a pattern is the figure. All in GiB unless they are counts.
-_FIGURES: Mapping[str, tuple[str, ...]] = {
-    "total_gib": (
-        rf"Free memory on device[^(]*\({_NUMBER}/(?P<second>[0-9.]+) GiB\)",
-        rf"total_gpu_memory \({_NUMBER}GiB\)",
-    ),
-    "utilization": (
-        rf"(?:Desired GPU memory utilization is|desired GPU memory utilization) \({_NUMBER},",
-        rf"gpu_memory_utilization \({_NUMBER}\)",
-    ),
-    "requested_gib": (
-        rf"[Dd]esired GPU memory utilization (?:is )?\([0-9.]+, {_NUMBER} GiB\)",
-        rf"gpu_memory_utilization \([0-9.]+\) = {_NUMBER}GiB",
-    ),
-    "load_gib": (
-        rf"Model loading took {_NUMBER} Gi?B",
-        rf"model weights take {_NUMBER}GiB",
-        rf"Actual usage is {_NUMBER} GiB for weight,",
-    ),
-    "consumed_gib": (rf"Actual usage is {_NUMBER} GiB for consumed memory",),
-    "activation_gib": (
-        rf"{_NUMBER} GiB for peak activation",
-        rf"PyTorch activation peak memory takes {_NUMBER}GiB",
-    ),
-    "non_torch_gib": (rf"{_NUMBER} GiB for non-torch memory", rf"non_torch_memory takes {_NUMBER}GiB"),
-    "graphs_gib": (
-        rf"Graph capturing finished in [0-9.]+ secs?, took {_NUMBER} GiB",
-        rf"CUDA graph pool memory: {_NUMBER} GiB \(actual\)",
-        rf"and {_NUMBER} GiB for CUDAGraph memory",
-    ),
-    "graphs_estimate_gib": (
-        rf"\(actual\), {_NUMBER} GiB \(estimated\)",
-        rf"Estimated CUDA graph memory: {_NUMBER} GiB",
-    ),
-    "kv_gib": (
-        rf"Available KV cache memory: {_NUMBER} GiB",
-        rf"reserved for KV Cache is {_NUMBER}GiB",
-        rf"Current kv cache memory in use is {_NUMBER} GiB",
-    ),
-    "tokens": (rf"KV cache size: {_COUNT} tokens",),
-    "concurrency": (rf"Maximum concurrency for [0-9,]+ tokens per request: {_NUMBER}x",),
-    "concurrency_len": (rf"Maximum concurrency for {_COUNT} tokens per request",),
-    "blocks": (rf"# (?:GPU|cuda|CUDA) blocks: {_COUNT}", rf"num_gpu_blocks(?: is)?[:=] ?{_COUNT}"),
-    "needed_gib": (rf"\({_NUMBER} Gi?B KV cache is needed",),
-    "left_gib": (rf"available KV cache memory \({_NUMBER} Gi?B\)",),
-    "estimated_len": (rf"estimated maximum model length is {_COUNT}",),
-}
-_PATTERNS = {name: tuple(re.compile(text) for text in texts) for name, texts in _FIGURES.items()}
-_FREE = re.compile(rf"Free memory on device[^(]*\({_NUMBER}/")
+# Each wording of each figure: words that its line holds, and the pattern. All in GiB unless they are counts.
+_FIGURES = wordings(
+    {
+        "total_gib": (
+            (
+                "Free memory on device",
+                rf"Free memory on device[^(]{{0,40}}\([^/]{{1,40}}/{NUMBER} GiB\)",
+            ),
+            ("total_gpu_memory", rf"total_gpu_memory \({NUMBER}GiB\)"),
+        ),
+        "utilization": (
+            ("esired GPU memory utilization", rf"esired GPU memory utilization (?:is )?\({NUMBER},"),
+            ("gpu_memory_utilization", rf"gpu_memory_utilization \({NUMBER}\)"),
+        ),
+        "requested_gib": (
+            (
+                "esired GPU memory utilization",
+                rf"esired GPU memory utilization (?:is )?\([0-9.]{{1,40}}, {NUMBER} GiB\)",
+            ),
+            ("gpu_memory_utilization", rf"gpu_memory_utilization \([0-9.]{{1,40}}\) = {NUMBER}GiB"),
+        ),
+        "load_gib": (
+            ("Model loading took", rf"Model loading took {NUMBER} Gi?B"),
+            ("model weights take", rf"model weights take {NUMBER}GiB"),
+            ("Actual usage is", rf"Actual usage is {NUMBER} GiB for weight,"),
+        ),
+        "consumed_gib": (("Actual usage is", rf"Actual usage is {NUMBER} GiB for consumed memory"),),
+        "activation_gib": (
+            (" GiB for peak activation", rf"{NUMBER} GiB for peak activation"),
+            ("PyTorch activation peak memory", rf"PyTorch activation peak memory takes {NUMBER}GiB"),
+        ),
+        "non_torch_gib": (
+            (" GiB for non-torch memory", rf"{NUMBER} GiB for non-torch memory"),
+            ("non_torch_memory takes", rf"non_torch_memory takes {NUMBER}GiB"),
+        ),
+        "graphs_gib": (
+            ("Graph capturing finished", rf"Graph capturing finished in [0-9.]{{1,40}} secs?, took {NUMBER} GiB"),
+            ("CUDA graph pool memory", rf"CUDA graph pool memory: {NUMBER} GiB \(actual\)"),
+            (" GiB for CUDAGraph memory", rf"and {NUMBER} GiB for CUDAGraph memory"),
+        ),
+        "graphs_estimate_gib": (
+            (" GiB (estimated)", rf"\(actual\), {NUMBER} GiB \(estimated\)"),
+            ("Estimated CUDA graph memory", rf"Estimated CUDA graph memory: {NUMBER} GiB"),
+        ),
+        "kv_gib": (
+            ("Available KV cache memory", rf"Available KV cache memory: {NUMBER} GiB"),
+            ("reserved for KV Cache is", rf"reserved for KV Cache is {NUMBER}GiB"),
+            ("Current kv cache memory", rf"Current kv cache memory in use is {NUMBER} GiB"),
+        ),
+        "tokens": (("KV cache size: ", rf"KV cache size: {COUNT} tokens"),),
+        "concurrency": (
+            ("Maximum concurrency", rf"Maximum concurrency for [0-9,]{{1,27}} tokens per request: {NUMBER}x"),
+        ),
+        "concurrency_len": (("Maximum concurrency", rf"Maximum concurrency for {COUNT} tokens per request"),),
+        "blocks": (
+            (" blocks: ", rf"# (?:GPU|cuda|CUDA) blocks: {COUNT}"),
+            ("num_gpu_blocks", rf"num_gpu_blocks(?: is)?[:=] ?{COUNT}"),
+        ),
+        "needed_gib": (("B KV cache is needed", rf"\({NUMBER} Gi?B KV cache is needed"),),
+        "left_gib": (("available KV cache memory", rf"available KV cache memory \({NUMBER} Gi?B\)"),),
+        "estimated_len": (("estimated maximum model length", rf"estimated maximum model length is {COUNT}"),),
+        "free_gib": (("Free memory on device", rf"Free memory on device[^(]{{0,40}}\({NUMBER}/"),),
+    }
+)
 _RELEASE = re.compile(
-    r"(?:vLLM API server version|Initializing an? (?:V1 )?(?:LLM )?engine \(v|vLLM version|\bvllm version[ :=]+)\s*v?"
-    r"([0-9]+\.[0-9]+(?:\.[0-9]+)?[0-9A-Za-z.+]*)",
+    r"(?:vLLM API server version|Initializing an? (?:V1 )?(?:LLM )?engine \(v|\bvllm version)[ :=]{0,8}v?"
+    r"([0-9]{1,6}\.[0-9]{1,6}(?:\.[0-9]{1,6})?[0-9A-Za-z.+]{0,40})",
     re.IGNORECASE,
 )
 _REFUSALS = {
@@ -100,14 +113,15 @@ _FLAGS: Mapping[str, tuple[str, str]] = {
     "block_size": ("block_size", "int"),
 }
 _VALUES = {
-    "int": re.compile(r"[0-9]{1,12}"),
-    "float": re.compile(r"[0-9]*\.?[0-9]{1,12}"),
+    "int": re.compile(r"[0-9]{1,12}(?![0-9])"),
+    "float": re.compile(r"[0-9]{0,3}\.?[0-9]{1,20}(?![0-9])"),
     "word": re.compile(r"(?:torch\.)?([A-Za-z][A-Za-z0-9_\-]{0,40})"),
     "bool": re.compile(r"True|False"),
 }
 _NAMED = {
     name: re.compile(
-        rf"(?<![A-Za-z_])['\"]?(?:--)?{name.replace('_', '[_-]')}['\"]?\s*(?:[:=]\s*|\s)['\"]?([^\s,'\"\)\}}]+)"
+        rf"(?<![A-Za-z_])['\"]?(?:--)?{name.replace('_', '[_-]')}['\"]?"
+        rf"\s{{0,8}}(?:[:=]\s{{0,8}}|\s)['\"]?([^\s,'\"\)\}}]{{1,64}})"
     )
     for name in _FLAGS
 }
@@ -115,12 +129,15 @@ _SWITCHES = {
     name: re.compile(rf"--{name.replace('_', '-')}(?![-\w=])") for name, (_, kind) in _FLAGS.items() if kind == "bool"
 }
 _MODEL = re.compile(
-    r"(?<![A-Za-z_])['\"]?(?:--)?model(?:_tag)?['\"]?\s*[:=]\s*['\"]([^'\"]{1,200})['\"]"
-    r"|vllm serve\s+['\"]?([A-Za-z0-9][\w./-]{0,199})|--model[ =]['\"]?([\w./-]{1,200})"
+    r"(?<![A-Za-z_])['\"]?(?:--)?model(?:_tag)?['\"]?\s{0,8}[:=]\s{0,8}['\"]([^'\"]{1,200})['\"]"
+    r"|vllm serve\s{1,8}['\"]?([A-Za-z0-9][\w./-]{0,199})|--model[ =]['\"]?([\w./-]{1,200})"
 )
 # A line without any of these holds nothing of interest
-_RELEVANT = re.compile(r"Gi?B|tokens|blocks|args|engine|vllm|batched|compil|graph|Namespace", re.IGNORECASE)
-_MOST = 1e9  # no figure of a start-up is larger
+WORDS = tuple(dict.fromkeys((
+    *(one.words for of in _FIGURES.values() for one in of), *_REFUSALS.values(), *_WARM, *_COLD, *_ARGS_MARKS,
+    "version", "ngine (v", "Chunked prefill is enabled",
+)))  # fmt: skip
+_MOST_UNREAD = 8  # a log of a stranger may hold nothing else
 _BATCH = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=([0-9]{1,9})")
 
 
@@ -130,7 +147,7 @@ class StartLog:
 
     Sizes are GiB as printed, of the lowest rank that printed them; `flags` are engine arguments by kvplan's names;
     `refusal` the code of the start-up failure that the log ends in; `cold` whether kernels were compiled in this
-    start.
+    start; `unread` names what holds a figure that no start prints, and was left out.
     """
 
     release: str | None = None
@@ -141,10 +158,19 @@ class StartLog:
     refusal: str | None = None
     cold: bool | None = None
     engine: str = "vllm"
+    unread: tuple[str, ...] = ()
 
     def get(self, name: str) -> float | None:
         """Return a figure, None where the log does not print it."""
         return self.figures.get(name)
+
+    def within(self, most_gib: float) -> StartLog:
+        """Return the log without the figures that a card of so much memory, or of the printed total, does not hold."""
+        most = max(most_gib, self.get("total_gib") or 0.0) + 0.01  # the last digit that is printed
+        beyond = {name: told for name, value in self.figures.items() if (told := absurd({name: value}, most))}
+        left = {name: value for name, value in self.figures.items() if name not in beyond}
+        said = tuple(f"{told}, where the card has {most:.2f} GiB" for told in beyond.values())
+        return replace(self, figures=left, unread=(*self.unread, *said))
 
 
 def read_log(text: str) -> StartLog:
@@ -154,12 +180,11 @@ def read_log(text: str) -> StartLog:
     ranks: set[int] = set()
     release = model = refusal = None
     cold: bool | None = None
-    for line in clean_lines(text):
+    unread: list[str] = []
+    for line in clean_lines(text, WORDS):
         if line.rank is not None:
             ranks.add(line.rank)
-        if _RELEVANT.search(line.text) is None:
-            continue
-        for name, value in _figures_of(line.text):
+        for name, value in readable(line, _FIGURES, unread).items():
             rank = line.rank if line.rank is not None else 0
             if name not in figures or rank < figures[name][0]:
                 figures[name] = (rank, value)
@@ -182,23 +207,19 @@ def read_log(text: str) -> StartLog:
         ranks=tuple(sorted(ranks)),
         refusal=refusal,
         cold=cold,
+        unread=tuple(unread),
     )
 
 
-def _figures_of(text: str) -> list[tuple[str, float]]:
-    found = []
-    for name, patterns in _PATTERNS.items():
-        for pattern in patterns:
-            match = pattern.search(text)
-            if match is None:
-                continue
-            value = match.groupdict().get("second") or match[1]
-            found.append((name, float(value.replace(",", ""))))
-            break
-    free = _FREE.search(text)
-    if free is not None:
-        found.append(("free_gib", float(free[1])))
-    return [(name, value) for name, value in found if abs(value) < _MOST]
+def readable(line: Line, known: Figures, unread: list[str]) -> dict[str, float]:
+    """Return the figures of a line: none where one of them is absurd, which `unread` then says."""
+    found = figures_of(line.text, known)
+    reason = absurd(found)
+    if reason is None:
+        return found
+    if len(unread) < _MOST_UNREAD:
+        unread.append(f"line {line.number}: {reason}")
+    return {}
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
@@ -210,7 +231,7 @@ def _flags_of(text: str) -> dict[str, object]:
     """Return the flags that a line of arguments or of the engine's configuration gives; `None` and `auto` are none."""
     found: dict[str, object] = {}
     for name, (flag, kind) in _FLAGS.items():
-        match = _NAMED[name].search(text)
+        match = near(_NAMED[name], name, text) or near(_NAMED[name], name.replace("_", "-"), text)
         value = _VALUES[kind].match(match[1]) if match is not None else None
         if kind == "bool" and value is None and _SWITCHES[name].search(text):
             found[flag] = True

@@ -12,10 +12,11 @@ _SETTINGS = ("max_num_seqs", "max_num_batched_tokens", "dtype", "kv_cache_dtype"
 
 
 def observe(found: Audit) -> Observation:
-    """Return what a log measured, as lines of the ledger; raises UsageError where it measured nothing that plans use.
+    """Return what a log measured, as lines of the ledger.
 
-    From 0.27 the engine prints weights and what torch does not hold together, and the peak with the graphs: what is
-    predicted exactly of them is taken off.
+    Raises UsageError where it measured nothing that plans use, or what no such card holds. From 0.27 the
+    engine prints weights and what torch does not hold together, and the peak with the graphs: what is predicted exactly
+    of them is taken off.
     """
     log, plan = found.log, found.plan
     if plan.gpu is None:
@@ -43,7 +44,7 @@ def observe(found: Audit) -> Observation:
     if not measured:
         raise UsageError("the log prints no line that a later plan could use", "a log to the end of the start-up does")
     settings = plan.engine_settings
-    return Observation(
+    made = Observation(
         engine=plan.engine,
         release=plan.engine_version,
         model=plan.model.id,
@@ -54,3 +55,6 @@ def observe(found: Audit) -> Observation:
         lines=measured,
         source="audit",
     )
+    if (fault := made.fault(plan.gpu.memory_high)) is not None:
+        raise UsageError(f"nothing is kept of the log: it gives {fault}", "is --gpu the card that it ran on?")
+    return made

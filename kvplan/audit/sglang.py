@@ -11,47 +11,49 @@ from collections.abc import Callable
 
 from kvplan.audit.compare import Row
 from kvplan.audit.engines import Wording
+from kvplan.audit.figures import COUNT, GAP, NUMBER, wordings
+from kvplan.audit.flags import flag
 from kvplan.audit.log import StartLog
 from kvplan.planner import Plan
 from kvplan.units import GIB
 
-_SIZE = r"(-?[0-9]{1,6}(?:\.[0-9]{1,4})?)\s?GB"
-_COUNT = r"([0-9][0-9,]{0,14})"
-_GAP = r".{0,400}?"  # bounded: a line of a stranger may repeat its first words for ever
+_SIZE = rf"{NUMBER}\s?GB"
 _ROUNDED = 0.005  # GiB, half of the last digit
+_BEGIN, _END = "Load weight begin.", "Load weight end."
+_POOL, _STATES = "KV Cache is allocated.", "Mamba Cache is allocated."
 
-_FIGURES = {
-    "free_gib": (rf"Load weight begin\. avail mem={_SIZE}",),
-    "left_gib": (rf"Load weight end\.{_GAP}avail mem={_SIZE}",),
-    "load_gib": (rf"Load weight end\.{_GAP}mem usage={_SIZE}",),
-    "k_gib": (
-        rf"KV Cache is allocated\.{_GAP}\bK size: {_SIZE}",
-        rf"KV Cache is allocated\.{_GAP}KV size: {_SIZE}",
-    ),
-    "v_gib": (rf"KV Cache is allocated\.{_GAP}\bV size: {_SIZE}",),
-    "conv_gib": (rf"Mamba Cache is allocated\.{_GAP}conv_state size: {_SIZE}",),
-    "state_gib": (rf"Mamba Cache is allocated\.{_GAP}ssm_state size: {_SIZE}",),
-    "window_tokens": (rf"Use sliding window memory pool\.{_GAP}swa_layer_tokens={_COUNT}",),
-    "tokens": (rf"max_total_num_tokens={_COUNT}", rf"KV Cache is allocated\.{_GAP}#tokens: {_COUNT}"),
-    "running": (rf"max_running_requests={_COUNT}",),
-    "graphs_gib": (rf"Capture (?:decode )?(?:cuda|CUDA) graph end\.{_GAP}mem usage={_SIZE}",),
-}
-
-
-def _flag(*names: str, value: str) -> re.Pattern[str]:
-    """Match `name=value` of the printed ServerArgs and `--name value` of a command."""
-    written = "|".join(name.replace("_", "[_-]") for name in names)
-    return re.compile(rf"(?<![A-Za-z_-])(?:--)?(?:{written})(?:=|\s+)['\"]?({value})")
-
+_FIGURES = wordings(
+    {
+        "free_gib": ((_BEGIN, rf"Load weight begin\. avail mem={_SIZE}"),),
+        "left_gib": ((_END, rf"Load weight end\.{GAP}avail mem={_SIZE}"),),
+        "load_gib": ((_END, rf"Load weight end\.{GAP}mem usage={_SIZE}"),),
+        "k_gib": (
+            (_POOL, rf"KV Cache is allocated\.{GAP}\bK size: {_SIZE}"),
+            (_POOL, rf"KV Cache is allocated\.{GAP}KV size: {_SIZE}"),
+        ),
+        "v_gib": ((_POOL, rf"KV Cache is allocated\.{GAP}\bV size: {_SIZE}"),),
+        "conv_gib": ((_STATES, rf"Mamba Cache is allocated\.{GAP}conv_state size: {_SIZE}"),),
+        "state_gib": ((_STATES, rf"Mamba Cache is allocated\.{GAP}ssm_state size: {_SIZE}"),),
+        "window_tokens": (
+            ("Use sliding window memory pool.", rf"Use sliding window memory pool\.{GAP}swa_layer_tokens={COUNT}"),
+        ),
+        "tokens": (
+            ("max_total_num_tokens=", rf"max_total_num_tokens={COUNT}"),
+            (_POOL, rf"KV Cache is allocated\.{GAP}#tokens: {COUNT}"),
+        ),
+        "running": (("max_running_requests=", rf"max_running_requests={COUNT}"),),
+        "graphs_gib": ((" graph end.", rf"Capture (?:decode )?(?:cuda|CUDA) graph end\.{GAP}mem usage={_SIZE}"),),
+    }
+)
 
 _FLAGS = {
-    "tp_size": _flag("tp_size", "tensor_parallel_size", "tp", value="[0-9]{1,4}"),
-    "pp_size": _flag("pp_size", "pipeline_parallel_size", "pp", value="[0-9]{1,4}"),
-    "mem_fraction_static": _flag("mem_fraction_static", value=r"0?\.[0-9]{1,20}|1\.0"),
-    "context_length": _flag("context_length", "context_len", value="[0-9]{1,9}"),
-    "chunked_prefill_size": _flag("chunked_prefill_size", value="[0-9]{1,9}"),
-    "kv_cache_dtype": _flag("kv_cache_dtype", value="[a-z][a-z0-9_]{1,20}"),
-    "page_size": _flag("page_size", value="[0-9]{1,5}"),
+    "tp_size": flag("tp_size", "tensor_parallel_size", "tp", value="[0-9]{1,4}"),
+    "pp_size": flag("pp_size", "pipeline_parallel_size", "pp", value="[0-9]{1,4}"),
+    "mem_fraction_static": flag("mem_fraction_static", value=r"0?\.[0-9]{1,20}|1\.0"),
+    "context_length": flag("context_length", "context_len", value="[0-9]{1,9}"),
+    "chunked_prefill_size": flag("chunked_prefill_size", value="[0-9]{1,9}"),
+    "kv_cache_dtype": flag("kv_cache_dtype", value="[a-z][a-z0-9_]{1,20}"),
+    "page_size": flag("page_size", value="[0-9]{1,5}"),
 }
 
 
@@ -99,9 +101,12 @@ def _between(name: str, values: list[float | None], printed: float | None, unit:
 
 
 WORDING = Wording(
-    figures={name: tuple(re.compile(text) for text in texts) for name, texts in _FIGURES.items()},
+    figures=_FIGURES,
+    words=("version", "model", "glang"),
     flags=_FLAGS,
-    release=re.compile(r"[Ss][Gg][Ll]ang(?:[ _]version)?[ :=v]+([0-9]+\.[0-9]+\.[0-9]+(?:\.post[0-9]+)?)"),
+    release=re.compile(
+        r"[Ss][Gg][Ll]ang(?:[ _]version)?[ :=v]{1,8}([0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}(?:\.post[0-9]{1,6})?)"
+    ),
     model=re.compile(r"(?:model_path=|--model(?:-path)?[ =])['\"]?([A-Za-z0-9./][\w./-]{0,199})"),
     refusals={
         "weights_exceed_memory": "Loaded weights leave no GPU memory for the KV cache",

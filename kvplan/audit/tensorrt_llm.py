@@ -9,53 +9,63 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kvplan.audit.compare import Row
+from kvplan.audit.compare import Row, held
 from kvplan.audit.engines import Wording
+from kvplan.audit.figures import COUNT, GAP, NUMBER, wordings
+from kvplan.audit.flags import flag
 from kvplan.audit.log import StartLog
 from kvplan.planner import Plan
 from kvplan.units import GIB
 
-_SIZE = r"(-?[0-9]{1,6}(?:\.[0-9]{1,6})?)\s?GiB"
-_COUNT = r"([0-9][0-9,]{0,14})"
-_GAP = r".{0,400}?"  # bounded: a line of a stranger may repeat its first words for ever
-_PEAK = rf"Peak memory during memory usage profiling{_GAP}"
-_OLD = rf"Memory usage when calculating max tokens in paged kv ?cache{_GAP}"
+_SIZE = rf"{NUMBER}\s?GiB"
+_LOADED = "Memory used after loading model weights (inside torch)"
+_PEAK, _PEAKED = "Peak memory during memory usage profiling", rf"Peak memory during memory usage profiling{GAP}"
+_OLD = "Memory usage when calculating max tokens in paged kv"
+_SPARE = rf"Memory usage when calculating max tokens in paged kv ?cache{GAP}"
 
-_FIGURES = {
-    "load_gib": (rf"Memory used after loading model weights \(inside torch\)[^:]*: {_SIZE}",),
-    "outside_gib": (rf"Memory used outside torch[^:]*: {_SIZE}",),
-    "peak_gib": (rf"{_PEAK}\(torch \+ non-torch\): {_SIZE}",),
-    "kv_gib": (
-        rf"Allocated {_SIZE} for max tokens in paged KV cache",
-        rf"Estimated max memory in KV cache ?: {_SIZE}",
-        rf"{_PEAK}calculating max tokens: {_SIZE}",
-    ),
-    "fraction": (r"fraction is set ([01]?\.[0-9]{1,6}|1)\b",),
-    "token_bytes": (rf"kv size is {_COUNT}",),
-    "total_gib": (rf"device total memory {_SIZE}", rf"{_OLD}total: {_SIZE}"),
-    "spare_gib": (rf"{_OLD}available: {_SIZE}",),
-    "temporary_gib": (rf"tmp kv_mem {_SIZE}",),
-    "tokens": (rf"max tokens in paged KV cache \({_COUNT}\)", rf"Estimated max tokens in KV cache ?: {_COUNT}"),
-    "blocks": (rf"primary blocks[=:] ?{_COUNT}", rf"blocks in KV cache primary pool: {_COUNT}"),
-    "block_tokens": (rf"tokens per block[=:] ?{_COUNT}", rf"tokensPerBlock: {_COUNT}"),
-}
-
-
-def _flag(*names: str, value: str) -> re.Pattern[str]:
-    written = "|".join(name.replace("_", "[_-]") for name in names)
-    return re.compile(rf"(?<![A-Za-z_-])(?:--)?(?:{written})['\"]?(?:=|:|\s+)\s*['\"]?({value})")
-
+_FIGURES = wordings(
+    {
+        "load_gib": ((_LOADED, rf"after loading model weights \(inside torch\)[^:]{{0,80}}: {_SIZE}"),),
+        "outside_gib": (("Memory used outside torch", rf"Memory used outside torch[^:]{{0,80}}: {_SIZE}"),),
+        "peak_gib": ((_PEAK, rf"{_PEAKED}\(torch \+ non-torch\): {_SIZE}"),),
+        "kv_gib": (
+            ("for max tokens in paged KV cache", rf"Allocated {_SIZE} for max tokens in paged KV cache"),
+            ("Estimated max memory in KV cache", rf"Estimated max memory in KV cache ?: {_SIZE}"),
+            (_PEAK, rf"{_PEAKED}calculating max tokens: {_SIZE}"),
+        ),
+        "fraction": (("fraction is set", r"fraction is set ([01]?\.[0-9]{1,6}|1)\b"),),
+        "token_bytes": (("kv size is", rf"kv size is {COUNT}"),),
+        "total_gib": (
+            ("device total memory", rf"device total memory {_SIZE}"),
+            (_OLD, rf"{_SPARE}total: {_SIZE}"),
+        ),
+        "spare_gib": ((_OLD, rf"{_SPARE}available: {_SIZE}"),),
+        "temporary_gib": (("tmp kv_mem", rf"tmp kv_mem {_SIZE}"),),
+        "tokens": (
+            ("max tokens in paged KV cache (", rf"max tokens in paged KV cache \({COUNT}\)"),
+            ("Estimated max tokens in KV cache", rf"Estimated max tokens in KV cache ?: {COUNT}"),
+        ),
+        "blocks": (
+            ("primary blocks", rf"primary blocks[=:] ?{COUNT}"),
+            ("blocks in KV cache primary pool", rf"blocks in KV cache primary pool: {COUNT}"),
+        ),
+        "block_tokens": (
+            ("tokens per block", rf"tokens per block[=:] ?{COUNT}"),
+            ("tokensPerBlock", rf"tokensPerBlock: {COUNT}"),
+        ),
+    }
+)
 
 _FLAGS = {
-    "tp_size": _flag("tp_size", "tensor_parallel_size", value="[0-9]{1,4}"),
-    "pp_size": _flag("pp_size", "pipeline_parallel_size", value="[0-9]{1,4}"),
-    "max_seq_len": _flag("max_seq_len", value="[0-9]{1,9}"),
-    "max_batch_size": _flag("max_batch_size", value="[0-9]{1,6}"),
-    "max_num_tokens": _flag("max_num_tokens", value="[0-9]{1,9}"),
-    "free_gpu_memory_fraction": _flag(
-        "kv_cache_free_gpu_memory_fraction", "free_gpu_memory_fraction", value=r"0?\.[0-9]{1,6}|1\.0"
+    "tp_size": flag("tp_size", "tensor_parallel_size", value="[0-9]{1,4}"),
+    "pp_size": flag("pp_size", "pipeline_parallel_size", value="[0-9]{1,4}"),
+    "max_seq_len": flag("max_seq_len", value="[0-9]{1,9}"),
+    "max_batch_size": flag("max_batch_size", value="[0-9]{1,6}"),
+    "max_num_tokens": flag("max_num_tokens", value="[0-9]{1,9}"),
+    "free_gpu_memory_fraction": flag(
+        "kv_cache_free_gpu_memory_fraction", "free_gpu_memory_fraction", value=r"0?\.[0-9]{1,20}|1\.0"
     ),
-    "tokens_per_block": _flag("tokens_per_block", value="[0-9]{1,5}"),
+    "tokens_per_block": flag("tokens_per_block", value="[0-9]{1,5}"),
 }
 
 
@@ -73,7 +83,7 @@ def _rows(log: StartLog, made: Plan, _: Callable[..., Plan]) -> list[Row]:
         Row("a token", made.kv.bytes_per_token, None, None, log.get("token_bytes"), "bytes"),
         *cells,
         Row("pool by its rule", _rule(log), None, None, printed),
-        Row("tokens", made.kv.tokens, None, None, _tokens(log), "tokens"),
+        held(made, "tokens", made.kv.tokens, _tokens(log), "tokens"),
     ]
 
 
@@ -91,9 +101,10 @@ def _tokens(log: StartLog) -> float | None:
 
 
 WORDING = Wording(
-    figures={name: tuple(re.compile(text) for text in texts) for name, texts in _FIGURES.items()},
+    figures=_FIGURES,
+    words=("version", "model"),
     flags=_FLAGS,
-    release=re.compile(r"TensorRT[- ]LLM version:? ?([0-9]+\.[0-9]+(?:\.[0-9]+)?[0-9a-z.]{0,10})"),
+    release=re.compile(r"TensorRT[- ]LLM version:? ?([0-9]{1,6}\.[0-9]{1,6}(?:\.[0-9]{1,6})?[0-9a-z.]{0,10})"),
     model=re.compile(r"(?:trtllm-serve (?:serve )?|model=|model_path=|--model[ =])['\"]?([A-Za-z0-9./][\w./-]{0,199})"),
     refusals={},
     lowest=frozenset({"blocks"}),

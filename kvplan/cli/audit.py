@@ -53,7 +53,11 @@ def command(
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for an address.")] = 10.0,
     output: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.text,
 ) -> int:
-    """Compare a log with its plan, or judge a running server; exit with 1 where something is not as it should be."""
+    """Compare a log with its plan, or judge a running server.
+
+    Exit code 0: pool, tokens and requests (or the refusal) are as predicted, the server needs no change. 1: they are
+    not, or it does. 2: the log prints no pool, the metrics do not hold what a verdict needs.
+    """
     flags = {name: value for name, value in locals().items() if name in _FLAGS and value is not None}
     as_json = output is Format.json
     if list_ or forget is not None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvplan.errors import NO, OK, UnreadableInput
+from kvplan.errors import NO, OK, USAGE, KvplanError, UnreadableInput
+
+if TYPE_CHECKING:
+    from kvplan.observations import Observation
 
 
 def audit_log(source: str, *, as_json: bool, save: bool, flags: dict[str, Any]) -> int:
-    """Write the audit of a log; exit with 1 where the pool came out outside of the predicted interval."""
+    """Write the audit of a log; 1 where pool, tokens or requests are not as predicted, 2 where none is printed."""
     from kvplan.audit.compare import audit
     from kvplan.audit.engines import read_start
     from kvplan.cli.output import write_json, write_lines
@@ -27,7 +30,7 @@ def audit_log(source: str, *, as_json: bool, save: bool, flags: dict[str, Any]) 
 
         kept = save_observation(observe(found))
         sys.stderr.write(f"saved: {kept.id}, used by later plans of {kept.model} on {kept.gpu}\n")
-    return OK if found.agrees else NO
+    return USAGE if found.agrees is None else OK if found.agrees else NO
 
 
 def _text(source: str) -> str:
@@ -58,9 +61,23 @@ def list_observations(*, as_json: bool) -> int:
     if as_json:
         write_json(observations_object(found))
         return OK
-    rows = [(one.id, one.saved, one.model, one.gpu, f"{one.engine} {one.release}", f"tp {one.tp}") for one in found]
-    write_lines(table(("id", "saved", "model", "card", "engine", ""), rows) if rows else ["no local observations"])
+    rows = [
+        (one.id, one.saved, one.model, one.gpu, f"{one.engine} {one.release}", f"tp {one.tp}", _left_out(one))
+        for one in found
+    ]
+    write_lines(table(("id", "saved", "model", "card", "engine", "", ""), rows) if rows else ["no local observations"])
     return OK
+
+
+def _left_out(one: Observation) -> str:
+    """Say why no plan uses an observation."""
+    from kvplan.hardware import parse_gpu
+
+    try:
+        fault = one.fault(parse_gpu(one.gpu)[0].memory_high)
+    except KvplanError:
+        fault = "no such card"
+    return f"left out: {fault}" if fault else ""
 
 
 def forget_observation(name: str) -> int:

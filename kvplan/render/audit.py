@@ -17,6 +17,7 @@ def audit_text(found: Audit) -> list[str]:
     header = ("", "predicted", "printed", "difference", "")
     lines += table(header, [_cells(row) for row in found.rows], right=frozenset({1, 2, 3}))
     lines += ["", *(f"  {text}" for text in _verdict(found))]
+    lines += [f"  note: {told}: not read, as no start prints it" for told in found.log.unread]
     if found.missing:
         lines.append(f"  note: the log does not print {', '.join(found.missing)}")
     return lines
@@ -47,6 +48,7 @@ def audit_object(found: Audit) -> dict[str, Any]:
         "refusal": {"printed": log.refusal, "predicted": [reason.code for reason in plan.reasons]},
         "agrees": found.agrees,
         "missing": list(found.missing),
+        "unread": list(log.unread),
     }
 
 
@@ -70,9 +72,20 @@ def _verdict(found: Audit) -> list[str]:
         told = "as predicted" if predicted is not None else "which kvplan does not predict"
         lines = [f"refused: {log.refusal}, {told}"]
         return [*lines, f"next: {predicted.hint}"] if predicted is not None and predicted.hint else lines
-    pool = next(row for row in found.rows if row.name == "kv cache")
-    if pool.difference is None or pool.printed is None:
+    if found.agrees is None:
         return ["the log prints no pool to compare with"]
+    return [*_pool(found), *(_beyond(row) for row in found.pool if row.holds is False and row.name != "kv cache")]
+
+
+def _beyond(row: Row) -> str:
+    digits = 0 if row.unit == "tokens" else 2
+    return f"{row.name}: the predicted pool holds {_figure(row.low, digits)} to {_figure(row.high, digits)}"
+
+
+def _pool(found: Audit) -> list[str]:
+    pool = next((row for row in found.rows if row.name == "kv cache"), None)
+    if pool is None or pool.difference is None or pool.printed is None:
+        return []
     expected = pool.printed - pool.difference
     share = pool.difference / expected if expected else 0.0
     line = f"pool: {quantity(pool.difference, 2)} GiB beside the prediction ({quantity(100 * share, 2)} %)"

@@ -50,7 +50,7 @@ def metrics_object(report: Report) -> dict[str, Any]:
         "pool_tokens": server.pool_tokens,
         "prefix_caching": server.prefix_caching,
         "replicas": [asdict(state) for state in server.states],
-        "flow": asdict(report.flow),
+        "flow": asdict(report.flow) | {"inconsistent": list(report.flow.inconsistent)},
         "verdict": report.verdict,
         "findings": [asdict(finding) | {"evidence": list(finding.evidence)} for finding in report.findings],
         "metrics": dict(server.names),
@@ -69,7 +69,7 @@ def _figures(report: Report) -> list[str]:
         ("kv cache in use", _share(state.usage), _name(report, "usage")),
         ("preemptions", _count(flow.preemptions), _rate(report, since)),
         ("finished", _count(flow.finished), "" if flow.finished is None else since),
-        ("prefix hits", _share(flow.hit_rate), _looked_up(flow.queried_tokens, since)),
+        ("prefix hits", _share(flow.hit_rate), _looked_up(report, since)),
         ("in the queue", _seconds(flow.queue_seconds), "" if flow.queue_seconds is None else f"on average, {since}"),
     ]
     if len(server.states) > 1:
@@ -91,7 +91,10 @@ def _rate(report: Report, since: str) -> str:
     return since if a_request is None else f"{since}, {quantity(a_request, 3)} a finished request"
 
 
-def _looked_up(tokens: float | None, since: str) -> str:
+def _looked_up(report: Report, since: str) -> str:
+    if report.flow.inconsistent:
+        return "inconsistent, see the note"
+    tokens = report.flow.queried_tokens
     return "" if tokens is None else f"of {tokens:,.0f} tokens {since}"
 
 
@@ -104,6 +107,7 @@ def _replicas(states: tuple[State, ...]) -> list[str]:
 
 def _notes(report: Report) -> list[str]:
     notes = list(report.server.missing)
+    notes += [f"inconsistent counters: {told}; no verdict rests on them" for told in report.flow.inconsistent]
     if report.flow.restarted:
         notes.append("counters went back between the snapshots: the server restarted, or the newer one was given first")
     elif report.flow.since == "start" and report.flow.preemptions is not None:

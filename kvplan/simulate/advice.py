@@ -129,7 +129,8 @@ def _kv_dtype(deployment: Deployment, result: Result) -> Proposal | None:
         return None
     if plan.engine_settings.get("kv_cache_dtype") not in ("auto", "bfloat16", "float16"):
         return None
-    why = "half the bytes a token hold about twice the tokens"
+    # latent, packed and recurrent layers gain less than half: the replay of the plan itself says how much
+    why = "keys and values of half the bytes hold up to twice the tokens"
     return Proposal("kv_dtype", why, ({"kv_cache_dtype": "fp8"},), ("wait", "preemptions"), "keys and values of 8 bits")
 
 

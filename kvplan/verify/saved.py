@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kvplan.verify.run import Verification
 
 MAX_FILE = 4096
+_MOST = 1.1  # times the catalogue's total: drivers differ by less than one in a hundred
 _FIGURES = ("memory_bytes", "context_bytes", "read_bandwidth", "copy_bandwidth")
 
 
@@ -53,11 +54,18 @@ def save_card(found: Verification) -> list[str]:
 
 
 def observed_card(gpu: Gpu) -> tuple[Gpu, tuple[Note, ...]]:
-    """Return a card with what was measured of it on this machine, and a note that says so; as it is without."""
+    """Return a card with what was measured of it on this machine, and a note that says so; as it is without.
+
+    What no such card measures is left out, with a note.
+    """
     path = _path(gpu.name)
     if not path.is_file():
         return gpu, ()
     data = _read(path)
+    memory, context = data["memory_bytes"], data["context_bytes"]
+    if memory > gpu.memory_high * _MOST or context > memory // 2:
+        told = f"what was saved of {gpu.label} is left out: {gib(memory, 2)}, {gib(context, 2)} of it for a context"
+        return gpu, (Note("card_left_out", told, f"delete {path}"),)
     source = f"measured on this machine by verify, {data['saved']}"
     figures = f"{gib(data['memory_bytes'], 2)}, {gib(data['context_bytes'], 2)} of context"
     note = Note("card_observed", f"{gpu.label} is planned as {source}: {figures}", "--no-local leaves it out")

@@ -216,10 +216,45 @@ def test_what_is_given_goes_before_what_is_printed():
     ],
 )
 def test_hostile_lines_are_read_in_time(text):
-    start = time.perf_counter()
+    start = time.process_time()
     log = read_log(text)
-    assert time.perf_counter() - start < 2
-    assert all(abs(value) < 1e9 for value in log.figures.values())
+    assert time.process_time() - start < 2
+    assert all(abs(value) <= 1e12 for value in log.figures.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("PyTorch activation peak memory takes -0.5GiB", "activation of -0.5 GiB"),
+        ("Actual usage is 14.99 GiB for weight, nan GiB for peak activation", "activation of nan GiB"),
+        ("Model loading took inf GiB memory", "load of inf GiB"),
+        ("Model loading took 1025 GiB memory", "load of 1025 GiB"),
+        ("desired GPU memory utilization (1.5, 71.27 GiB)", "utilization of 1.5"),
+    ],
+)
+def test_a_line_with_a_figure_that_no_start_prints_is_not_read(line, told):
+    log = read_log(f"\n{line}\n")
+    assert (dict(log.figures), log.unread) == ({}, (f"line 2: {told}",))
+
+
+def test_a_pool_below_nothing_is_what_an_engine_prints_before_it_refuses():
+    assert read_log("Available KV cache memory: -2.5 GiB").get("kv_gib") == -2.5
+
+
+def test_what_the_card_does_not_hold_is_left_out():
+    found = audited(V1.replace("0.25 GiB for", "90.00 GiB for"))
+    assert found.log.get("non_torch_gib") is None
+    assert "  note: non torch of 90 GiB, where the card has 79." in "\n".join(audit_text(found))
+
+
+def test_a_rank_and_a_total_of_any_length_are_no_mistake():
+    assert read_log("rank=" + "9" * 5000 + " KV cache size: 5 tokens").figures == {"tokens": 5}
+    assert read_log("Free memory on device (78.68/7.9.1.9 GiB) on startup").figures == {"free_gib": 78.68}
+
+
+def test_a_number_of_too_many_digits_is_not_cut_to_one_of_fewer():
+    assert read_log("args: max_model_len=" + "8" * 13 + ", max_num_seqs=64").flags == {"max_num_seqs": 64}
+    assert read_log("GPU KV cache size: " + "9" * 40 + " tokens").figures == {}
 
 
 @settings(max_examples=200, deadline=None)

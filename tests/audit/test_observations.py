@@ -63,6 +63,28 @@ def test_a_log_that_did_not_exits_with_one(capsys, log):
     assert "outside of the interval" in out
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (("476,016 tokens", "100 tokens"), "tokens: the predicted pool holds 473,"),
+        (("request: 58.11x", "request: 0.01x"), "concurrency: the predicted pool holds 57."),
+    ],
+)
+def test_a_pool_that_holds_something_else_than_predicted_exits_with_one(capsys, log, changed, told):
+    code, out, _ = call(capsys, "audit", log(V1.replace(*changed)), "--gpu", "h100-sxm")
+    assert code == 1
+    assert told in out
+
+
+def test_a_log_without_a_pool_can_not_be_answered(capsys, log):
+    lines = [line for line in V1.splitlines() if "kv" not in line.lower()]
+    code, out, _ = call(capsys, "audit", log("\n".join(lines)), "--gpu", "h100-sxm")
+    assert code == 2
+    assert "the log prints no pool to compare with" in out
+    code, out, _ = call(capsys, "audit", log("\n".join(lines)), "--gpu", "h100-sxm", "--format", "json")
+    assert (code, json.loads(out)["agrees"]) == (2, None)
+
+
 def test_json_and_stdin(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(V1.encode())))
     code, out, _ = call(capsys, "audit", "-", "--gpu", "h100-sxm", "--format", "json")
@@ -202,10 +224,53 @@ def test_lines_of_any_size_are_no_observation(capsys, log, own_home):
     call(capsys, "audit", log(OTHER), "--gpu", "h100-sxm", "--save")
     path = next((own_home / "observations").iterdir())
     held = json.loads(path.read_text())
-    for size in (2**60, -(2**60), 1.5, True, "9"):
+    for size in (1.5, True, "9"):
         path.write_text(json.dumps(held | {"lines": {"non_torch": size}}))
         with pytest.raises(UnreadableInput):
             observations()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {"non_torch": 2**60},
+        {"non_torch": -(2**60)},
+        {"non_torch": 10**4000},
+        {"activations": -900 * 2**30},
+        {"non_torch": -(2**29)},
+        {"post_load": -(2**34)},
+        {"activations": 50 * 2**30, "non_torch": 50 * 2**30},
+        {"weights": 2**30},
+        {"kv_cache": 2**36},
+    ],
+)
+def test_an_observation_that_no_card_can_have_made_is_left_out_with_a_note(capsys, log, own_home, lines):
+    call(capsys, "audit", log(OTHER), "--gpu", "h100-sxm", "--save")
+    path = next((own_home / "observations").iterdir())
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"lines": lines}))
+    plan = kvplan.plan(LLAMA, gpu="h100-sxm", engine="vllm@0.19", max_model_len=8192, local=True)
+    without = kvplan.plan(LLAMA, gpu="h100-sxm", engine="vllm@0.19", max_model_len=8192)
+    assert plan.budget == without.budget
+    (note,) = [note for note in plan.warnings if note.code == "observation_left_out"]
+    assert note.hint == f"kvplan audit --forget {path.stem}"
+    assert "left out: " in call(capsys, "audit", "--list")[1]
+
+
+def test_figures_that_no_card_holds_are_not_kept(capsys, log):
+    poison = V1.replace("0.25 GiB for", "-500.00 GiB for").replace("1.89 GiB for", "-900.00 GiB for")
+    code, out, _ = call(capsys, "audit", log(poison), "--gpu", "h100-sxm", "--save")
+    assert code == 0
+    assert "note: line 9: activation of -900 GiB: not read, as no start prints it" in out
+    assert observations()[0].lines.keys() == {"post_load", "allocator"}
+    assert non_torch(local=True).basis == "modelled"
+
+
+def test_a_card_that_the_log_itself_makes_large_keeps_nothing(capsys, log, own_home):
+    poison = V1.replace("/79.19 GiB", "/1000.00 GiB").replace("1.89 GiB for", "300.00 GiB for")
+    code, _, err = call(capsys, "audit", log(poison), "--gpu", "h100-sxm", "--save")
+    assert code == 2
+    assert "nothing is kept of the log: it gives 300.00 GiB of activations, where the card has 79." in err
+    assert not (own_home / "observations").exists()
 
 
 def test_a_home_that_cannot_be_written(capsys, log, own_home):

@@ -8,7 +8,7 @@ from metrics.scrapes import sglang, vllm, vllm_old
 from kvplan.errors import UnreadableInput, UsageError
 from kvplan.metrics import audit_metrics
 from kvplan.metrics.dialect import dialects, thresholds
-from kvplan.render.metrics import metrics_text
+from kvplan.render.metrics import metrics_object, metrics_text
 from kvplan.schemas import SCHEMAS
 
 EFFECTIVE = """sglang:prefill_effective_tokens_total{mode="device_hit",tp_rank="0"} 300
@@ -186,6 +186,29 @@ def test_a_prefix_cache_that_never_hits(audit, hits, queries, codes):
     assert [finding.code for finding in audit(vllm(hits=float(hits), queries=queries)).findings] == codes
 
 
+def test_more_hits_than_queries_are_inconsistent_and_carry_no_verdict(audit):
+    report = audit(vllm(hits=2.1e13, queries=9.1e6))
+    assert (report.flow.hit_rate, [finding.code for finding in report.findings]) == (None, ["busy"])
+    text = "\n".join(metrics_text(report))
+    assert "%  of" not in text
+    assert "inconsistent counters: 21,000,000,000,000 prefix hits of 9,100,000 tokens looked up; no verdict" in text
+    assert metrics_object(report)["flow"]["inconsistent"] == list(report.flow.inconsistent)
+    assert audit(vllm(hits=1.0, queries=0)).flow.inconsistent
+    assert audit(vllm(hits=9.1e6, queries=9.1e6)).flow.hit_rate == 1
+
+
+def test_hits_are_held_against_the_queries_between_the_snapshots(audit):
+    report = audit(vllm(hits=100, queries=1_000_000), vllm(hits=200_100, queries=1_100_000), interval=60)
+    assert report.flow.inconsistent == ("200,000 prefix hits of 100,000 tokens looked up",)
+
+
+def test_the_gauge_of_a_hit_rate_does_not_stand_in_for_counters_that_contradict_each_other(audit):
+    gauge = 'sglang:cache_hit_rate{model_name="m"} 0.001\n'
+    counters = "sglang:cached_tokens_total 200000\nsglang:prompt_tokens_total 100000"
+    report = audit(sglang(running=9, waiting=0, usage=0.6, prefill=gauge + counters))
+    assert (report.flow.hit_rate, len(report.findings)) == (None, 1)
+
+
 @pytest.mark.parametrize(
     ("prefill", "rate"),
     [
@@ -280,8 +303,6 @@ def test_what_cannot_be_judged_is_refused(audit, texts, options, error, message)
 
 
 def test_the_object_is_as_its_schema_says(audit):
-    from kvplan.render.metrics import metrics_object
-
     for text in (vllm(), vllm_old(running=1, waiting=0, usage="NaN"), sglang(running=1, waiting=0, usage=0.2, ranks=2)):
         SCHEMAS["metrics"].model_validate(metrics_object(audit(text)))
 

@@ -48,6 +48,15 @@ def test_other_plans_do_not_read_it(found):
     assert not any(note.code == "card_observed" for note in plan(LLAMA, gpu="h100", local=True).warnings)
 
 
+@pytest.mark.parametrize("changed", [{"memory_bytes": 500 * GIB}, {"context_bytes": 100 * GIB}])
+def test_what_no_such_card_measures_is_left_out_with_a_note(found, home, changed):
+    save_card(found)
+    path = home / "cards/h200-sxm.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    card, (note,) = observed_card(find_gpu("h200"))
+    assert (card, note.code) == (find_gpu("h200"), "card_left_out")
+
+
 def test_nothing_saved():
     card = find_gpu("h200")
     assert observed_card(card) == (card, ())

@@ -60,10 +60,10 @@ def plan_vllm(
             else:
                 pool, state_block, backends = built
     shown = _settings_shown(args, settings)
-    observed = _observed(model, args, gpu, release, shown) if local and gpu is not None else ()
+    observed, left_out = _observed(model, args, gpu, release, shown) if local and gpu is not None else ((), ())
     launch = Launch(model, args, settings, device, gpu, release, draft, state_block, observed, backends)
     budget = split_memory(launch)
-    warnings = warnings_of(launch, budget)
+    warnings = [*warnings_of(launch, budget), *left_out]
     if pool is None:
         kv = unknown(settings.max_model_len)
     else:
@@ -93,12 +93,12 @@ def plan_vllm(
 
 def _observed(
     model: ModelSpec, args: EngineArgs, gpu: Gpu, release: Release, settings: dict[str, object]
-) -> tuple[Line, ...]:
+) -> tuple[tuple[Line, ...], tuple[Note, ...]]:
     if not holds("observations"):
-        return ()
+        return (), ()
     from kvplan.observations import observed_lines  # noqa: PLC0415  # most machines have none
 
-    return observed_lines(model.id, "vllm", release.version, gpu.name, args, settings)
+    return observed_lines(model.id, "vllm", release.version, gpu, args, settings)
 
 
 def _note(found: Refused) -> Note:
