@@ -54,6 +54,7 @@ class Release:
     state_checkpoints: bool
     mla_state_alignment: int
     hybrid_manager: bool
+    chunked_hybrid: bool
     group_ratio: float
     in_flight: Literal["one_batch", "concurrent_batches"]
     concurrency: Literal["tokens", "blocks"]
@@ -63,6 +64,7 @@ class Release:
     override_checked: bool
     auto_length: bool
     yarn_stretches: bool
+    longrope_starts_short: bool
     rope_scaling_flag: bool
     mla_block: Mapping[str, int]
     flashinfer_from: tuple[int, int]

@@ -12,7 +12,7 @@ from kvplan.engine.args import EngineArgs
 from kvplan.engine.vllm.backends import Card
 from kvplan.engine.vllm.releases import Release
 from kvplan.hardware import Gpu
-from kvplan.model.spec import CompressedLatent, Indexer, Latent, Length, ModelSpec, State
+from kvplan.model.spec import Chunked, CompressedLatent, Indexer, Latent, Length, ModelSpec, State
 from kvplan.record import dataclass
 from kvplan.units import GIB
 
@@ -135,7 +135,7 @@ def resolve(model: ModelSpec, args: EngineArgs, device: Device, release: Release
             if args.enable_prefix_caching is None
             else args.enable_prefix_caching
         ),
-        hybrid_manager=release.hybrid_manager and not args.disable_hybrid_kv_cache_manager,
+        hybrid_manager=_hybrid_manager(model, args, release),
         gpu_memory_utilization=args.gpu_memory_utilization or release.gpu_memory_utilization,
         dtype=_dtype(model, args, device, pooling=pooling),
         kv_dtype=resolve_kv_dtype(model, args.kv_cache_dtype, device),
@@ -165,6 +165,21 @@ def _prefix_caching(model: ModelSpec, release: Release, *, attention_free: bool)
     if attention_free or model.shape.kind != "decoder":
         return False
     return not _hybrid(model) or (release.hybrid_prefix_caching and not is_pooling(model))
+
+
+# Drafts that read the model's hidden states; what is no method by name is the name of a draft model
+_READS_HIDDEN = ("eagle", "mtp", "dflash", "dspark")
+
+
+def _hybrid_manager(model: ModelSpec, args: EngineArgs, release: Release) -> bool:
+    """Say whether windows and chunks are counted for what they hold."""
+    if not release.hybrid_manager or args.disable_hybrid_kv_cache_manager:
+        return False
+    if not any(isinstance(cache, Chunked) for cache in model.shape.distinct()):
+        return True
+    section = args.speculative_config or {}
+    drafting = str(section.get("method") or section.get("model") or "").lower()
+    return release.chunked_hybrid and not any(name in drafting for name in _READS_HIDDEN)
 
 
 def _hybrid(model: ModelSpec) -> bool:
@@ -239,9 +254,10 @@ _YARN = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling", "telechat3
 def derived_length(length: Length, release: Release) -> int:
     """Return the length that the engine derives without a flag; 2048 where the config says nothing.
 
-    The longest that it accepts; longrope starts at its original length.
+    The longest that it accepts; longrope, which older configs call su, starts at its original length.
     """
-    if length.has_rope("longrope") and length.original is not None:
+    short = release.longrope_starts_short and (length.has_rope("longrope") or length.has_rope("su"))
+    if short and length.original is not None:
         return length.original
     return max(1, int(longest_length(length, release)))
 

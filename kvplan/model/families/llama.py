@@ -28,6 +28,17 @@ from kvplan.model.spec import Shape
 @reads("TeleFLMForCausalLM", model_types=("TeleFLM",))
 @reads("AriaTextForCausalLM", model_types=("aria_text",))
 @reads("ApertusForCausalLM", model_types=("apertus",))
+@reads(  # EAGLE drafts, whose layers are Llama's whatever they draft for
+    "EagleLlamaForCausalLM",
+    "Eagle3LlamaForCausalLM",
+    "LlamaForCausalLMEagle3",
+    "Eagle3MiniMaxM2ForCausalLM",
+    "Eagle3Qwen2_5vlForCausalLM",
+    "Eagle3Qwen3vlForCausalLM",
+    "EagleMistralForCausalLM",
+    "PeagleLlamaForCausalLM",
+    "PEagleDraftModel",
+)
 def read(config: Fields) -> Shape:
     """Return the shape of a model of Llama layers; is_causal false makes an embedding model without caches of it."""
     heads = grouped_query(config)
