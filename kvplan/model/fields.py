@@ -178,6 +178,18 @@ class Fields:
 
         return self._first(names, check)
 
+    def maybe_side(self, name: str) -> int | None:
+        """Return a side of a square, which some configs write as a pair; None where it is not given."""
+        pair = self.maybe_integers(name, low=1) if isinstance(self.raw(name), list) else None
+        return pair[0] if pair else self.maybe_integer(name)
+
+    def side(self, name: str) -> int:
+        """Return a side of a square; raises InvalidConfig where it is not given."""
+        found = self.maybe_side(name)
+        if found is None:
+            raise self.lacks(name)
+        return found
+
     def maybe_section(self, *names: str) -> Fields | None:
         """Return the first of the named fields as a section of its own, or None."""
         for name in names:

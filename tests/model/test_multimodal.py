@@ -4,6 +4,7 @@ import pytest
 from model.reading import runs, shape_of
 
 from kvplan.errors import InvalidConfig, UnknownArchitecture
+from kvplan.model.fields import Fields
 from kvplan.model.read import read_model
 from kvplan.model.spec import Cross, Full, Window
 from kvplan.sources.checkpoint import Checkpoint
@@ -128,3 +129,14 @@ def test_encoder_decoder(architecture, config, layers):
 def test_encoders_keep_nothing(architecture):
     shape = shape_of(architecture, {"num_hidden_layers": 3, "hidden_size": 256, "num_attention_heads": 4})
     assert (shape.kind, shape.layers) == ("encoder", ((),) * 3)
+
+
+@pytest.mark.parametrize(("value", "side"), [(448, 448), ([448, 448], 448), (None, None)])
+def test_a_side_may_be_written_as_a_pair(value, side):
+    assert Fields({"image_size": value}).maybe_side("image_size") == side
+
+
+@pytest.mark.parametrize("value", [[], ["a"], "448", -1])
+def test_a_side_that_is_none_is_refused(value):
+    with pytest.raises(InvalidConfig):
+        Fields({"image_size": value}).side("image_size")

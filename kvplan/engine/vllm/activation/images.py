@@ -50,7 +50,7 @@ def largest_picture(model: ModelSpec, tp: int) -> Picture | None:
     tower = root.maybe_section("vision_config")
     if tower is None:
         return None
-    side, patch = tower.maybe_integer("image_size"), tower.maybe_integer("patch_size")
+    side, patch = tower.maybe_side("image_size"), tower.maybe_side("patch_size")
     if model.architecture.startswith(_QWEN):
         return _qwen(tower, patch or 0, tp)
     match model.architecture:

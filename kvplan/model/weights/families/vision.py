@@ -194,7 +194,7 @@ def internvl(text: Text) -> list[Part]:
     """Return the parts of an InternVL 3 in the Hugging Face layout; its attention is not split."""
     vision, root = section(text), text.config.root
     hidden, at = vision.integer("hidden_size"), tower("vision_tower")
-    size, patch = _side(vision, "image_size"), _side(vision, "patch_size")
+    size, patch = vision.side("image_size"), vision.side("patch_size")
     layers = at.under("encoder.layer.{}").copies(vision.integer("num_hidden_layers"))
     merged = int(hidden / (root.maybe_number("downsample_ratio") or 1) ** 2)
     projector, bias = tower(PROJECTOR), vision.flag("attention_bias")
@@ -220,11 +220,3 @@ def internvl(text: Text) -> list[Part]:
         ),
         *language_model(text),
     ]
-
-
-def _side(config: Fields, name: str) -> int:
-    """Return a side of a square that some configs write as a pair."""
-    value = config.raw(name)
-    if isinstance(value, list):
-        return (config.maybe_integers(name, low=1) or [1])[0]
-    return config.integer(name)
