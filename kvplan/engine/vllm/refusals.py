@@ -97,6 +97,8 @@ def _architecture(asked: Asked) -> Refused | None:
 def _quantization(asked: Asked) -> Refused | None:
     section = asked.model.quantization
     method = asked.args.quantization or (section.method if section is not None else None)
+    if method == "auto-round" and not asked.args.quantization and "inc" in asked.release.quantization_methods:
+        method = "inc"  # which is what the engine has called it since 0.15
     if not method or method in asked.release.quantization_methods:
         if section is not None and method in ("gptq", "auto_gptq") and section.bits not in (None, 4, 8):
             return Refused("quantization_unsupported", f"vLLM has no GPTQ kernel for {section.bits}-bit weights")

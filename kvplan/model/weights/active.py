@@ -55,7 +55,7 @@ def active(model: ModelSpec, ranks: Ranks, dtype: str, asked: str | None, capabi
         parts = parts_of(model)
         if parts is None:
             return None
-        tensors = tuple(quantised(_read(parts), scheme_for(model, asked, capability)))
+        tensors = tuple(quantised(_read(parts), scheme_for(model, asked, capability), ranks))
         routed = [part for part in parts if isinstance(part, Linear) and part.kind == "experts"]
         count = max((part.each for part in routed), default=0)
         chosen = min(_chosen(model), count) if count else 0

@@ -104,15 +104,19 @@ def experts(
     within: str = "mlp.experts.{}",
     names: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj"),
     bias: bool = False,
+    least: int = 0,
 ) -> list[Part]:
-    """Return routed experts: matrices of `width` x `hidden`, the last of them turned round."""
+    """Return routed experts: matrices of `width` x `hidden`, the last of them turned round.
+
+    `least`: a rank's share of the width, where ranks split it, is padded to no less.
+    """
     each = at.under(within).copies(count)
     *ups, down = names
     parts: list[Part] = [
-        each.linear(up, width, hidden, Role.EXPERT, kind="experts", leads=index == 0, bias=bias)
+        each.linear(up, width, hidden, Role.EXPERT, kind="experts", leads=index == 0, bias=bias, least=least)
         for index, up in enumerate(ups)
     ]
-    down_projection = each.linear(down, hidden, width, Role.EXPERT, axis=1, kind="experts", bias=bias)
+    down_projection = each.linear(down, hidden, width, Role.EXPERT, axis=1, kind="experts", bias=bias, least=least)
     ranks = at.tensor("experts.rank_of_each", count, role=Role.MAP, dtype="int32", axis=None, holder="engine")
     return [*parts, down_projection, ranks]
 

@@ -33,7 +33,7 @@ def estimate(model: ModelSpec, ranks: Ranks, dtype: str, why: str, asked: str | 
     if model.stored:
         return _from_headers(model.stored, ranks, dtype, why)
     try:
-        tensors = quantised(likeness(model), scheme_for(model, asked))
+        tensors = quantised(likeness(model), scheme_for(model, asked), ranks)
         size = max(roles.total() for roles in rank_bytes(tensors, ranks, dtype))
     except InvalidConfig:
         size = _from_sizes(model, ranks, dtype)

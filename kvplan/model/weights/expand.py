@@ -82,6 +82,11 @@ def _packed(matrix: Linear, form: Packed) -> Iterator[Tensor]:
             yield replace(order, holder="checkpoint")
             if matrix.kind == "experts":  # room for biases that some checkpoints bring, which the engine frees later
                 yield replace(_bias(matrix), holder="engine")
+        case "wna16":
+            yield _matrix(matrix, "qweight", "uint8", per=(1, 8 // form.bits))
+            yield _by_group(matrix, "scales", MODEL, group)
+            if form.zero_points:
+                yield _by_group(matrix, "qzeros", "uint8", group, word=8 // form.bits)
         case _:
             assert_never(form.layout)
 
@@ -146,6 +151,7 @@ def _matrix(
         per=() if steps == (1, 1) else steps,
         whole_groups=whole,
         multiple=matrix.multiple,
+        least=matrix.least,
         fits_share=fits,
         layers=matrix.layers,
         stage=matrix.stage,

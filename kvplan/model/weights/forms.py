@@ -45,13 +45,15 @@ class Packed:
     """Integers of `bits` bits packed into 32-bit words, a scale a `group` of inputs (None: a row).
 
     GPTQ and AWQ store inputs x outputs and always keep room for zero points; compressed-tensors stores outputs x
-    inputs.
+    inputs, and so does wna16, in which packing.py gives experts to a kernel beside Marlin's. `tile`: what a rank's
+    share of an expert's width must be whole runs of for Marlin's, beside whole groups.
     """
 
     bits: int
     group: int | None
-    layout: Literal["gptq", "awq", "compressed-tensors"]
+    layout: Literal["gptq", "awq", "compressed-tensors", "wna16"]
     zero_points: bool = True
+    tile: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from kvplan.model.spec import ModelSpec
 from kvplan.model.weights.expand import expand
 from kvplan.model.weights.families import NoRule, rule_of
 from kvplan.model.weights.forms import Form
+from kvplan.model.weights.packing import packed_for
+from kvplan.model.weights.placement import Ranks
 from kvplan.model.weights.schemes import scheme_of
 from kvplan.model.weights.schemes.scheme import PLAIN, UNQUANTISED, Capability, Scheme
 from kvplan.model.weights.tensors import Linear, Part, Tensor
@@ -35,8 +37,11 @@ def scheme_for(model: ModelSpec, asked: str | None = None, capability: Capabilit
     return scheme_of(model.quantization, asked, Fields(model.config), capability=capability)
 
 
-def quantised(parts: Iterable[Part], scheme: Scheme) -> Iterator[Tensor]:
-    """Yield the tensors of all parts, each matrix in the form that the scheme gives it in each of its layers."""
+def quantised(parts: Iterable[Part], scheme: Scheme, ranks: Ranks | None = None) -> Iterator[Tensor]:
+    """Yield the tensors of all parts, each matrix in the form that the scheme gives it in each of its layers.
+
+    `ranks`: as the engine makes room for them there; None: as the checkpoint stores them.
+    """
     for part in parts:
         if isinstance(part, Tensor):
             yield part
@@ -45,7 +50,8 @@ def quantised(parts: Iterable[Part], scheme: Scheme) -> Iterator[Tensor]:
                     yield replace(part, name=f"{part.name}.{dtype}", shape=(count,), dtype=dtype)
             continue
         for form, layers in forms_of(part, scheme):
-            yield from expand(replace(part, layers=layers) if layers != part.layers else part, form)
+            matrix = replace(part, layers=layers) if layers != part.layers else part
+            yield from expand(matrix, form if ranks is None else packed_for(matrix, form, ranks))
 
 
 def forms_of(matrix: Linear, scheme: Scheme) -> Iterator[tuple[Form, tuple[int, ...] | None]]:

@@ -101,12 +101,17 @@ def gated_delta(
     z: str = "in_proj_qkvz",
     b: str = "in_proj_ba",
     a: str = "in_proj_ba",
+    whole: bool = False,
 ) -> list[Part]:
-    """Return a gated delta net; checkpoints store its input projections merged in one way or another."""
+    """Return a gated delta net; checkpoints store its input projections merged in one way or another.
+
+    `whole`: every rank holds the small ones, b and a, entirely.
+    """
     keys, values = mixer.k_heads * mixer.k_dim, mixer.v_heads * mixer.v_dim
     rows: tuple[tuple[str, int], ...] = ((qkv, keys), (qkv, keys), (qkv, values), (z, values))
     inputs: list[Linear] = [at.linear(name, size, hidden, leads=index == 0) for index, (name, size) in enumerate(rows)]
-    inputs += [at.linear(name, mixer.v_heads, hidden, leads=name != a or a == b) for name in (b, a)]
+    small = Role.REPLICATED if whole else Role.COLUMN
+    inputs += [at.linear(name, mixer.v_heads, hidden, small, leads=name != a or a == b) for name in (b, a)]
     own: list[Tensor] = [
         at.tensor("dt_bias", mixer.v_heads, role=Role.COLUMN),
         at.tensor("A_log", mixer.v_heads, role=Role.COLUMN, dtype="float32"),

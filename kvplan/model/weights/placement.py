@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from math import gcd, prod
 from typing import assert_never
 
-from kvplan.model.weights.tensors import Role, Stage, Tensor, entries, item_bytes
+from kvplan.model.weights.tensors import Linear, Role, Stage, Tensor, entries, item_bytes
 from kvplan.record import dataclass
 
 VOCABULARY_PADDING = 64
@@ -67,11 +67,11 @@ def share(tensor: Tensor, ranks: Ranks) -> int:
     if tensor.role is Role.EXPERT and ranks.expert_parallel:
         copies = -(-copies // ranks.experts)
     elif tensor.axis is not None and shape:
-        shape[tensor.axis] = _cut(shape[tensor.axis], tensor, ranks)
+        shape[tensor.axis] = cut(shape[tensor.axis], tensor, ranks)
     return copies * prod(_stored(tensor, shape))
 
 
-def _cut(size: int, tensor: Tensor, ranks: Ranks) -> int:
+def cut(size: int, tensor: Tensor | Linear, ranks: Ranks) -> int:
     """Return a rank's share of `size` along the axis that the role cuts."""
     match tensor.role:
         case Role.VOCABULARY:
@@ -81,10 +81,15 @@ def _cut(size: int, tensor: Tensor, ranks: Ranks) -> int:
         case Role.KV:
             size = size // tensor.heads * max(1, tensor.heads // ranks.tensor)
         case Role.EXPERT:
-            size = -(-size // ranks.experts)
+            size = -(-_widened(size, tensor, ranks.tensor) // ranks.experts)
         case _:
             return size
     return tensor.multiple * -(-size // tensor.multiple)
+
+
+def _widened(size: int, tensor: Tensor | Linear, ranks: int) -> int:
+    """Return an expert's width as the engine pads it, where the ranks' shares would be narrower than they may be."""
+    return ranks * tensor.least if ranks > 1 and size // ranks < tensor.least else size
 
 
 def _stored(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:

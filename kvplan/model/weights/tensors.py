@@ -57,8 +57,9 @@ class Tensor:
     each axis (empty: one): the scales of a 256 x 512 matrix in blocks of 128 have shape (256, 512) and per (128, 128).
     `whole_groups`: a last group that is not full is not stored. `axis` is the one that a split role cuts (None: this
     tensor of it has none, as a scale of one element); `heads` the KV heads along it; `multiple`: a rank's share is
-    rounded up to this; `fits_share`: blocks shrink until they divide a rank's share. `layers` are the decoder layers
-    that have one (None: it belongs to no layer, and `stage` says where it is); `each` is how many each has (experts).
+    rounded up to this; `least`: an expert's, where ranks split it, is padded to no less; `fits_share`: blocks shrink
+    until they divide a rank's share. `layers` are the decoder layers that have one (None: it belongs to no layer, and
+    `stage` says where it is); `each` is how many each has (experts).
     """
 
     name: str
@@ -70,6 +71,7 @@ class Tensor:
     per: tuple[int, ...] = ()
     whole_groups: bool = False
     multiple: int = 1
+    least: int = 0
     fits_share: bool = False
     layers: tuple[int, ...] | None = None
     stage: Stage = Stage.EVERY
@@ -125,6 +127,7 @@ class Linear:
     kind: Kind = "linear"
     leads: bool = True
     multiple: int = 1
+    least: int = 0
     layers: tuple[int, ...] | None = None
     stage: Stage = Stage.EVERY
     each: int = 1

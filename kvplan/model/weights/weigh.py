@@ -43,7 +43,7 @@ def weigh(
         if parts is None:
             return _modelled(model, ranks, dtype, f"no weight rule for {model.architecture}", asked)
         scheme = scheme_for(model, asked, capability)
-        tensors = tuple(quantised(parts, scheme))
+        tensors = tuple(quantised(parts, scheme, ranks))
     except InvalidConfig as error:
         return _modelled(model, ranks, dtype, error.message, asked)
     stages = rank_bytes(tensors, ranks, dtype)

@@ -37,7 +37,8 @@ def chosen(section, asked=None):
 
 BLOCK = Fp8((128, 128), scale_name="weight_scale_inv")
 TENSOR, CT4 = Fp8("tensor"), Packed(4, 128, "compressed-tensors", zero_points=False)
-GPTQ, AWQ = Packed(4, 128, "gptq"), Packed(4, 128, "awq")
+GPTQ = Packed(4, 128, "gptq", zero_points=False)
+AWQ, ROUNDED = Packed(4, 128, "awq"), Packed(4, 128, "awq", zero_points=False, tile=64)
 FP8_WEIGHTS = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}
 
 
@@ -62,13 +63,16 @@ CASES = [
     ({"quant_method": "fbgemm_fp8"}, (Fp8("channel", upper_bound=True), PLAIN, PLAIN)),
     ({"quant_method": "gptq", "bits": 4, "group_size": 128}, (GPTQ, GPTQ, PLAIN)),
     ({"quant_method": "gptq", "bits": 4, "group_size": 128, "lm_head": True}, (GPTQ, GPTQ, GPTQ)),
-    ({"quant_method": "gptq", "bits": 4, "group_size": -1}, (Packed(4, None, "gptq"),) * 2 + (PLAIN,)),
+    (
+        {"quant_method": "gptq", "bits": 4, "group_size": -1},
+        (Packed(4, None, "gptq", zero_points=False),) * 2 + (PLAIN,),
+    ),
     (
         {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": RULES},
-        (Packed(8, 128, "gptq"), PLAIN, PLAIN),
+        (Packed(8, 128, "gptq", zero_points=False), PLAIN, PLAIN),
     ),
     ({**AWQ4, "modules_to_not_convert": ["self_attn"]}, (PLAIN, AWQ, PLAIN)),
-    (ROUND, (AWQ, AWQ, PLAIN)),
+    (ROUND, (ROUNDED, ROUNDED, PLAIN)),
     (compressed(INT4), (CT4, CT4, PLAIN)),
     (compressed(INT4, ignore=["re:.*self_attn.*"]), (PLAIN, CT4, PLAIN)),
     (compressed(INT4, targets=[r"re:.*q_proj$"]), (CT4, PLAIN, PLAIN)),

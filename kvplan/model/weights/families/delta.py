@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.model.fields import Fields
 from kvplan.model.spec import GatedDeltaNet
 from kvplan.model.weights.blocks import attention, gated, rope
 from kvplan.model.weights.dense import TWO_NORMS
@@ -9,6 +10,7 @@ from kvplan.model.weights.ends import ends
 from kvplan.model.weights.families import weighs
 from kvplan.model.weights.families.qwen_moe import qwen_experts
 from kvplan.model.weights.mixers import attending, gated_delta, mixer_layers, needed
+from kvplan.model.weights.schemes.integers import PACKING
 from kvplan.model.weights.tensors import Part, Role
 from kvplan.model.weights.text import Text
 
@@ -25,9 +27,14 @@ def qwen3_next(text: Text) -> list[Part]:
     inputs = {} if text.architecture == "Qwen3NextForCausalLM" else {
         "qkv": "in_proj_qkv", "z": "in_proj_z", "b": "in_proj_b", "a": "in_proj_a",
     }  # fmt: skip
+    whole = bool(inputs) and _packs(text.config)
     return [
         *ends(text),
-        *(gated_delta(text.at(layers=deltas).under("linear_attn"), hidden, mixer, **inputs) if mixer else []),
+        *(
+            gated_delta(text.at(layers=deltas).under("linear_attn"), hidden, mixer, whole=whole, **inputs)
+            if mixer
+            else []
+        ),
         *attention(attends, text, bias=bias, gated_output=gate),
         *attends.norms(dim, "self_attn.q_norm", "self_attn.k_norm"),
         *(qwen_experts(text.at(), text, count) if count else []),
@@ -35,6 +42,16 @@ def qwen3_next(text: Text) -> list[Part]:
         *text.at().norms(hidden, *TWO_NORMS),
         *rope(text, partial=0.25, copies=1),
     ]
+
+
+def _packs(config: Fields) -> bool:
+    """Say whether the method is one of Marlin's, whose tiles Qwen3.5's b and a would be too few rows for when split.
+
+    Source: vLLM 0.33.0, maybe_disable_tp of layers/mamba/gdn; so it is for modules that the method skips.
+    """
+    found = (place.maybe_section("quantization_config", "compression_config") for place in (config.root, config))
+    section = next((section for section in found if section is not None), None)
+    return section is not None and (section.maybe_text("quant_method") or "").lower() in PACKING
 
 
 @weighs("OlmoHybridForCausalLM")

@@ -14,6 +14,7 @@ from kvplan.model.weights.tensors import Part, Role
 from kvplan.model.weights.text import Text
 
 _BLOCK = "block_sparse_moe"
+_LEAST = 256  # of an expert's width on a rank: min_moe_intermediate_per_partition of vLLM 0.33.0's models/kimi_k3
 
 
 @weighs("KimiLinearForCausalLM")
@@ -24,7 +25,7 @@ def kimi_linear(text: Text) -> list[Part]:
     moe, count = sparse_layers(text), config.integer("num_experts")
     sparse, latent = text.at(layers=moe), text.at(layers=rest(text, deltas))
     correction = f"{_BLOCK}.gate.e_score_correction_bias"
-    width = config.integer("moe_intermediate_size")
+    width, least = config.integer("moe_intermediate_size"), config.maybe_integer("min_moe_intermediate_per_partition")
     return [
         *ends(text),
         *_delta(text.at(layers=deltas), text),
@@ -32,7 +33,15 @@ def kimi_linear(text: Text) -> list[Part]:
         latent.table("self_attn._one_scale", 1),
         *gated(text.at(layers=rest(text, moe)), hidden, text.intermediate),
         *router(sparse, count, hidden, name=f"{_BLOCK}.gate", correction=correction),
-        *experts(sparse, count, hidden, width, within=f"{_BLOCK}.experts.{{}}", names=("w1", "w3", "w2")),
+        *experts(
+            sparse,
+            count,
+            hidden,
+            width,
+            within=f"{_BLOCK}.experts.{{}}",
+            names=("w1", "w3", "w2"),
+            least=_LEAST if least is None else least,
+        ),
         *shared(sparse, hidden, shared_width(text, "num_shared_experts"), f"{_BLOCK}.shared_experts"),
         *text.at().norms(hidden, *TWO_NORMS),
     ]

@@ -21,6 +21,7 @@ _METHODS: dict[str, Reader] = {
     "awq": integers.awq,
     "awq_marlin": integers.awq,
     "auto-round": integers.auto_round,
+    "inc": integers.auto_round,
     "bitsandbytes": integers.bitsandbytes,
     "compressed-tensors": compressed.compressed_tensors,
     "modelopt": modelopt.modelopt,

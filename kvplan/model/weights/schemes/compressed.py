@@ -9,6 +9,9 @@ from kvplan.model.weights.patterns import exact_or_pattern
 from kvplan.model.weights.schemes.scheme import PLAIN, Scheme, names_of
 from kvplan.model.weights.tensors import MODEL, Kind
 
+_RENAMED = {
+    "gpt_oss": (".self_attn.", ".attn.")
+}  # what a model's class calls its modules; patterns are left as they are
 _SCALES = ((3, "float32"), (3, MODEL))  # of query, key and value; their zero points
 
 
@@ -25,11 +28,15 @@ def compressed_tensors(section: Fields, quantization: Quantization) -> Scheme:
         form = _compressed(group)
         certain = certain and form is not None
         targets += [(target, form or Packed(quantization.bits or 8, None, "compressed-tensors")) for target in wanted]
-    ignored = exact_or_pattern(names_of(section, "ignore"))
+    old, new = _RENAMED.get(section.root.model_type or "", ("", ""))
+    if old:
+        targets = [(target.replace(old, new), form) for target, form in targets]
+    ignored = exact_or_pattern(name.replace(old, new) for name in names_of(section, "ignore"))
     named = [(exact_or_pattern([target]), form) for target, form in targets]
     classes = [form for target, form in targets if target.lower() in ("linear", "fusedmoe", "routedexperts")]
 
     def choose(name: str, kind: Kind) -> Form:
+        name = name.replace(old, new)
         if kind == "embedding" or ignored(name):
             return PLAIN
         found = next((form for matches, form in named if matches(name)), None)

@@ -64,6 +64,12 @@ def _one_form(form: Form, skip: Matcher, head: bool, name: str, kind: Kind) -> F
     return form
 
 
+def routed(name: str) -> str:
+    """Return the name by which the engine knows the module of all of a layer's experts."""
+    before, found, _ = name.partition(".experts")
+    return before + found
+
+
 def names_of(section: Fields, *names: str) -> list[str]:
     """Return the first of the named lists of modules; empty where there is none."""
     return section.maybe_texts(*names, high=_MAX_NAMES) or []
