@@ -135,7 +135,7 @@ def watched(factory: Factory, timeout: float, progress: Callable[[str, float], N
         try:
             yield watch
         finally:
-            with _ignored(signal.SIGINT):  # a second Ctrl-C must not stop the clean-up
+            with _ignored(signal.SIGINT), _ignored(signal.SIGTERM):  # a second one must not stop the clean-up
                 watch.aftermath = Aftermath(watch.child.end(), _left(factory, baseline))
 
 
