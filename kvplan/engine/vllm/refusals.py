@@ -32,6 +32,8 @@ from kvplan.model.spec import (
     Window,
 )
 from kvplan.model.weights.expert_widths import expert_widths
+from kvplan.model.weights.placement import Ranks
+from kvplan.model.weights.shares import Cut, first_cut
 from kvplan.record import dataclass
 
 
@@ -97,7 +99,8 @@ def _architecture(asked: Asked) -> Refused | None:
 def _quantization(asked: Asked) -> Refused | None:
     section = asked.model.quantization
     method = asked.args.quantization or (section.method if section is not None else None)
-    if not method or method in asked.release.quantization_methods:
+    known = asked.release.quantization_methods
+    if not method or method in known or (method == "auto-round" and "inc" in known):
         if section is not None and method in ("gptq", "auto_gptq") and section.bits not in (None, 4, 8):
             return Refused("quantization_unsupported", f"vLLM has no GPTQ kernel for {section.bits}-bit weights")
         return None
@@ -281,6 +284,32 @@ def _weight_blocks(asked: Asked) -> Refused | None:
     return None
 
 
+def _weight_shares(asked: Asked) -> Refused | None:
+    """Quantised matrices are cut between groups and blocks of one scale: the first whose share is not whole."""
+    found = _first_cut(asked, asked.tp)
+    if found is None:
+        return None
+    fitting = [str(size) for size in range(1, asked.tp) if asked.tp % size == 0 and _first_cut(asked, size) is None]
+    whole = "--enable-expert-parallel, which keeps experts whole, or " if found.expert else ""
+    return Refused(
+        "quantization_block_not_divisible",
+        f"{found.name.replace('.{}', '')} over {asked.tp} ranks: {found.size} of it each, which cuts through the"
+        f" quantization's groups or blocks of {found.unit}",
+        f"{whole}a smaller --tensor-parallel-size" + (f": {', '.join(fitting)}" if fitting else ""),
+    )
+
+
+def _first_cut(asked: Asked, tp: int) -> Cut | None:
+    return first_cut(
+        asked.model,
+        Ranks(tp, asked.args.data_parallel_size, asked.args.enable_expert_parallel),
+        dtype=asked.settings.dtype,
+        asked=asked.args.quantization,
+        capability=asked.device.capability,
+        group_experts=not asked.release.is_before("0.33"),  # older ones are not known to check it
+    )
+
+
 def _experts(asked: Asked) -> Refused | None:
     """Without expert parallelism every rank of TP x DP takes a slice of every expert, which must come out whole.
 
@@ -369,6 +398,7 @@ _RULES: tuple[Rule, ...] = (
     _vision,
     _weight_blocks,
     _experts,
+    _weight_shares,
     _pipeline,
     _context_parallel,
     _compressed,
