@@ -14,6 +14,8 @@ from kvplan.engine.vllm.deepseek_v4 import RATIOS
 from kvplan.engine.vllm.layout import Refused
 from kvplan.engine.vllm.releases import Release, registry
 from kvplan.engine.vllm.settings import Device, Settings, longest_length
+from kvplan.model.fields import Fields
+from kvplan.model.read import text_section
 from kvplan.model.spec import (
     Chunked,
     CompressedLatent,
@@ -108,6 +110,43 @@ def _quantization(asked: Asked) -> Refused | None:
         "quantization_unsupported",
         f"vLLM {asked.release.version} does not know the quantization method {method[:40]!r}",
     )
+
+
+def _activation_order(asked: Asked) -> Refused | None:
+    """Groups in the order of the activations; 0.33 refuses them, older releases are not known to."""
+    quantization = asked.model.quantization
+    if quantization is None or asked.release.is_before("0.33"):
+        return None
+    section = Fields(quantization.section, where="quantization_config")
+    wants = {"gptq": _gptq_orders, "compressed-tensors": _compressed_orders}.get(quantization.method)
+    if wants is None or not wants(section):
+        return None
+    return Refused(
+        "quantization_unsupported",
+        f"vLLM {asked.release.version} no longer runs groups in the order of the activations (desc_act, actorder)",
+        "a checkpoint with a static order, or none",
+    )
+
+
+def _gptq_orders(section: Fields) -> bool:
+    base, group = bool(section.raw("desc_act")), section.raw("group_size")
+    rules = section.raw("dynamic")
+    own = [
+        (change.get("desc_act", base), change.get("group_size", group))
+        for name, change in (rules.items() if isinstance(rules, dict) else ())
+        if isinstance(change, dict) and not name.startswith("-:")
+    ]
+    return any(order and size != -1 for order, size in ((base, group), *own))
+
+
+def _compressed_orders(section: Fields) -> bool:
+    groups = section.maybe_section("config_groups")
+    for name in groups.names() if groups is not None else []:
+        group = groups.maybe_section(name) if groups is not None else None
+        weights = group.maybe_section("weights") if group is not None else None
+        if weights is not None and weights.raw("actorder") in (True, "group", "dynamic"):
+            return True
+    return False
 
 
 def _slices(asked: Asked) -> Refused | None:
@@ -337,12 +376,28 @@ def _experts(asked: Asked) -> Refused | None:
 _EXPERTS_UNCHECKED = frozenset({"KimiK3ForConditionalGeneration", "MiniCPMForCausalLM"})
 
 
+def _dense(asked: Asked) -> Refused | None:
+    """Expert parallelism wants a count of experts in one of four fields; every release checks it."""
+    if not asked.args.enable_expert_parallel or asked.model.num_experts:
+        return None
+    text = text_section(Fields(asked.model.config))
+    if text.has("block_configs") or any("expert" in name and text.raw(name) for name in text.names()):
+        return None  # a field that the config's class may read as one of the four
+    return Refused(
+        "expert_parallel_unsupported",
+        f"--enable-expert-parallel with {asked.model.architecture}, which has no experts",
+        "leave --enable-expert-parallel out",
+    )
+
+
 def _pipeline(asked: Asked) -> Refused | None:
     stages, layers = asked.args.pipeline_parallel_size, len(asked.model.shape.layers)
     if stages > layers:
         return Refused("too_many_stages", f"{layers} layers do not fill {stages} pipeline stages")
-    if stages > 1 and asked.model.shape.kind != "decoder":
-        return Refused("pipeline_unsupported", f"vLLM has no pipeline parallelism for {asked.model.architecture}")
+    names, name = registry(), asked.model.architecture
+    listed = names["served"].get(name) == "registry"
+    if stages > 1 and (name in names["no_pipeline"] if listed else asked.model.shape.kind != "decoder"):
+        return Refused("pipeline_unsupported", f"vLLM has no pipeline parallelism for {name}")
     return None
 
 
@@ -385,6 +440,7 @@ def divisors(number: int, limit: int = 64) -> str:
 _RULES: tuple[Rule, ...] = (
     _architecture,
     _quantization,
+    _activation_order,
     _slices,
     _dtype,
     _kv_dtype,
@@ -397,6 +453,7 @@ _RULES: tuple[Rule, ...] = (
     _states,
     _vision,
     _weight_blocks,
+    _dense,
     _experts,
     _weight_shares,
     _pipeline,
