@@ -61,3 +61,20 @@ def test_expert_parallelism_wants_experts(tmp_path):
 def test_pipelines_hang_on_the_class(model, refused):
     plan = kvplan.plan(model, gpu="h100-sxm", pipeline_parallel_size=2, max_model_len=2048)
     assert ("pipeline_unsupported" in {note.code for note in plan.reasons}) is refused
+
+
+def test_scales_for_an_fp8_cache_are_e4m3(tmp_path):
+    fp8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+    assert codes(tmp_path, fp8, kv_cache_dtype="fp8_e5m2") == {"kv_cache_dtype_unsupported"}
+    assert codes(tmp_path, fp8, kv_cache_dtype="fp8") == set()
+    assert codes(tmp_path, packed(None), kv_cache_dtype="fp8_e5m2") == set()
+
+
+def test_a_sparse_latent_cache_is_spread_only_where_it_is_packed():
+    flags = {"tensor_parallel_size": 4, "decode_context_parallel_size": 4, "max_model_len": 2048}
+    plan = kvplan.plan("deepseek-ai/DeepSeek-V3.2", gpu="b200", kv_cache_memory_bytes="8 GiB", **flags)
+    assert "context_parallel_unsupported" in {note.code for note in plan.reasons}
+    packed = kvplan.plan(
+        "deepseek-ai/DeepSeek-V3.2", gpu="b200", kv_cache_memory_bytes="8 GiB", kv_cache_dtype="fp8_ds_mla", **flags
+    )
+    assert packed.verdict == "fits"

@@ -34,6 +34,7 @@ from kvplan.model.spec import (
     Window,
 )
 from kvplan.model.weights.expert_widths import expert_widths
+from kvplan.model.weights.inventory import scheme_for
 from kvplan.model.weights.placement import Ranks
 from kvplan.model.weights.shares import Cut, first_cut
 from kvplan.record import dataclass
@@ -224,6 +225,23 @@ def _kv_dtype(asked: Asked) -> Refused | None:
             "kv_cache_dtype_unsupported", f"DeepSeek-V4 keeps its cache in fp8 only, not {asked.settings.kv_dtype}"
         )
     return None
+
+
+def _scaled_cache(asked: Asked) -> Refused | None:
+    """A checkpoint with scales for an fp8 cache takes e4m3 only; the engine has refused e5m2 there in all releases."""
+    model, quantization = asked.model, asked.model.quantization
+    if quantization is None or asked.settings.kv_dtype != "fp8_e5m2":
+        return None
+    scheme = scheme_for(model, asked.args.quantization, asked.device.capability)
+    undeclared = quantization.method == "compressed-tensors" and quantization.kv_dtype is None
+    attends = any(isinstance(cache, Full | Window | Chunked) for cache in model.shape.distinct())
+    if not scheme.scales or undeclared or not (attends or scheme.latent):
+        return None
+    return Refused(
+        "kv_cache_dtype_unsupported",
+        f"--kv-cache-dtype fp8_e5m2 is not run with a checkpoint quantised by {quantization.method}",
+        "--kv-cache-dtype fp8, or auto",
+    )
 
 
 def _query_heads(asked: Asked) -> Refused | None:
@@ -444,6 +462,7 @@ _RULES: tuple[Rule, ...] = (
     _slices,
     _dtype,
     _kv_dtype,
+    _scaled_cache,
     _rope_scaling,
     _length,
     _batch,
