@@ -9,6 +9,7 @@ from typing import assert_never
 
 from kvplan.engine.vllm.backends import DEFAULT_BLOCK_SIZE, Backend, Card, Want, choose, common_block_size, unread
 from kvplan.engine.vllm.backends.rocm import UNIFIED
+from kvplan.engine.vllm.backends.want import PLAIN
 from kvplan.engine.vllm.cells import PACKED_LATENT, WITH_BOUNDARY, cell_bytes
 from kvplan.engine.vllm.deepseek_v4 import compressed_pages
 from kvplan.engine.vllm.pages import Kind, Page
@@ -178,6 +179,12 @@ def _backend(rank: _Rank, cache: Cache) -> tuple[Backend, ...]:
     reason = unread(found, want)
     if reason is not None:
         raise Refused("kv_cache_dtype_unsupported", reason, "--kv-cache-dtype auto, or a newer card")
+    if found.name == "FLASHMLA_SPARSE" and rank.dcp > 1 and rank.kv_dtype in PLAIN:
+        raise Refused(
+            "context_parallel_unsupported",
+            f"FLASHMLA_SPARSE spreads a cache over {rank.dcp} ranks only where it is packed in fp8",
+            "--kv-cache-dtype fp8_ds_mla, or leave --decode-context-parallel-size out",
+        )
     return (found,)
 
 

@@ -14,6 +14,8 @@ from kvplan.engine.vllm.deepseek_v4 import RATIOS
 from kvplan.engine.vllm.layout import Refused
 from kvplan.engine.vllm.releases import Release, registry
 from kvplan.engine.vllm.settings import Device, Settings, longest_length
+from kvplan.model.fields import Fields
+from kvplan.model.read import text_section
 from kvplan.model.spec import (
     Chunked,
     CompressedLatent,
@@ -32,6 +34,9 @@ from kvplan.model.spec import (
     Window,
 )
 from kvplan.model.weights.expert_widths import expert_widths
+from kvplan.model.weights.inventory import scheme_for
+from kvplan.model.weights.placement import Ranks
+from kvplan.model.weights.shares import Cut, first_cut
 from kvplan.record import dataclass
 
 
@@ -109,6 +114,43 @@ def _quantization(asked: Asked) -> Refused | None:
     )
 
 
+def _activation_order(asked: Asked) -> Refused | None:
+    """Groups in the order of the activations; 0.33 refuses them, older releases are not known to."""
+    quantization = asked.model.quantization
+    if quantization is None or asked.release.is_before("0.33"):
+        return None
+    section = Fields(quantization.section, where="quantization_config")
+    wants = {"gptq": _gptq_orders, "compressed-tensors": _compressed_orders}.get(quantization.method)
+    if wants is None or not wants(section):
+        return None
+    return Refused(
+        "quantization_unsupported",
+        f"vLLM {asked.release.version} no longer runs groups in the order of the activations (desc_act, actorder)",
+        "a checkpoint with a static order, or none",
+    )
+
+
+def _gptq_orders(section: Fields) -> bool:
+    base, group = bool(section.raw("desc_act")), section.raw("group_size")
+    rules = section.raw("dynamic")
+    own = [
+        (change.get("desc_act", base), change.get("group_size", group))
+        for name, change in (rules.items() if isinstance(rules, dict) else ())
+        if isinstance(change, dict) and not name.startswith("-:")
+    ]
+    return any(order and size != -1 for order, size in ((base, group), *own))
+
+
+def _compressed_orders(section: Fields) -> bool:
+    groups = section.maybe_section("config_groups")
+    for name in groups.names() if groups is not None else []:
+        group = groups.maybe_section(name) if groups is not None else None
+        weights = group.maybe_section("weights") if group is not None else None
+        if weights is not None and weights.raw("actorder") in (True, "group", "dynamic"):
+            return True
+    return False
+
+
 def _slices(asked: Asked) -> Refused | None:
     """A process sees one slice, and NCCL spans none."""
     if not asked.device.mig or asked.tp * asked.args.pipeline_parallel_size == 1:
@@ -184,6 +226,23 @@ def _kv_dtype(asked: Asked) -> Refused | None:
             "kv_cache_dtype_unsupported", f"DeepSeek-V4 keeps its cache in fp8 only, not {asked.settings.kv_dtype}"
         )
     return None
+
+
+def _scaled_cache(asked: Asked) -> Refused | None:
+    """A checkpoint with scales for an fp8 cache takes e4m3 only; the engine has refused e5m2 there in all releases."""
+    model, quantization = asked.model, asked.model.quantization
+    if quantization is None or asked.settings.kv_dtype != "fp8_e5m2":
+        return None
+    scheme = scheme_for(model, asked.args.quantization, asked.device.capability)
+    undeclared = quantization.method == "compressed-tensors" and quantization.kv_dtype is None
+    attends = any(isinstance(cache, Full | Window | Chunked) for cache in model.shape.distinct())
+    if not scheme.scales or undeclared or not (attends or scheme.latent):
+        return None
+    return Refused(
+        "kv_cache_dtype_unsupported",
+        f"--kv-cache-dtype fp8_e5m2 is not run with a checkpoint quantised by {quantization.method}",
+        "--kv-cache-dtype fp8, or auto",
+    )
 
 
 def _query_heads(asked: Asked) -> Refused | None:
@@ -283,6 +342,32 @@ def _weight_blocks(asked: Asked) -> Refused | None:
     return None
 
 
+def _weight_shares(asked: Asked) -> Refused | None:
+    """Quantised matrices are cut between groups and blocks of one scale: the first whose share is not whole."""
+    found = _first_cut(asked, asked.tp)
+    if found is None:
+        return None
+    fitting = [str(size) for size in range(1, asked.tp) if asked.tp % size == 0 and _first_cut(asked, size) is None]
+    whole = "--enable-expert-parallel, which keeps experts whole, or " if found.expert else ""
+    return Refused(
+        "quantization_block_not_divisible",
+        f"{found.name.replace('.{}', '')} over {asked.tp} ranks: {found.size} of it each, which cuts through the"
+        f" quantization's groups or blocks of {found.unit}",
+        f"{whole}a smaller --tensor-parallel-size" + (f": {', '.join(fitting)}" if fitting else ""),
+    )
+
+
+def _first_cut(asked: Asked, tp: int) -> Cut | None:
+    return first_cut(
+        asked.model,
+        Ranks(tp, asked.args.data_parallel_size, asked.args.enable_expert_parallel),
+        dtype=asked.settings.dtype,
+        asked=asked.args.quantization,
+        capability=asked.device.capability,
+        group_experts=not asked.release.is_before("0.33"),  # older ones are not known to check it
+    )
+
+
 def _experts(asked: Asked) -> Refused | None:
     """Without expert parallelism every rank of TP x DP takes a slice of every expert, which must come out whole.
 
@@ -310,12 +395,28 @@ def _experts(asked: Asked) -> Refused | None:
 _EXPERTS_UNCHECKED = frozenset({"KimiK3ForConditionalGeneration", "MiniCPMForCausalLM"})
 
 
+def _dense(asked: Asked) -> Refused | None:
+    """Expert parallelism wants a count of experts in one of four fields; every release checks it."""
+    if not asked.args.enable_expert_parallel or asked.model.num_experts:
+        return None
+    text = text_section(Fields(asked.model.config))
+    if text.has("block_configs") or any("expert" in name and text.raw(name) for name in text.names()):
+        return None  # a field that the config's class may read as one of the four
+    return Refused(
+        "expert_parallel_unsupported",
+        f"--enable-expert-parallel with {asked.model.architecture}, which has no experts",
+        "leave --enable-expert-parallel out",
+    )
+
+
 def _pipeline(asked: Asked) -> Refused | None:
     stages, layers = asked.args.pipeline_parallel_size, len(asked.model.shape.layers)
     if stages > layers:
         return Refused("too_many_stages", f"{layers} layers do not fill {stages} pipeline stages")
-    if stages > 1 and asked.model.shape.kind != "decoder":
-        return Refused("pipeline_unsupported", f"vLLM has no pipeline parallelism for {asked.model.architecture}")
+    names, name = registry(), asked.model.architecture
+    listed = names["served"].get(name) == "registry"
+    if stages > 1 and (name in names["no_pipeline"] if listed else asked.model.shape.kind != "decoder"):
+        return Refused("pipeline_unsupported", f"vLLM has no pipeline parallelism for {name}")
     return None
 
 
@@ -358,9 +459,11 @@ def divisors(number: int, limit: int = 64) -> str:
 _RULES: tuple[Rule, ...] = (
     _architecture,
     _quantization,
+    _activation_order,
     _slices,
     _dtype,
     _kv_dtype,
+    _scaled_cache,
     _rope_scaling,
     _length,
     _batch,
@@ -370,7 +473,9 @@ _RULES: tuple[Rule, ...] = (
     _states,
     _vision,
     _weight_blocks,
+    _dense,
     _experts,
+    _weight_shares,
     _pipeline,
     _context_parallel,
     _compressed,

@@ -27,7 +27,7 @@ from kvplan.model.weights.tensors import Linear, Role, Stage, Tensor, entries, i
 from kvplan.record import dataclass
 
 VOCABULARY_PADDING = 64
-_SMALLEST_BLOCK = 32  # an engine's kernels take no finer scales of an FP8 expert
+SMALLEST_BLOCK = 32  # an engine's kernels take no finer scales of an FP8 expert
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _stored(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
     per = tensor.per
     if tensor.fits_share and any(size % step for size, step in zip(shape, per, strict=True)):
         fitting = gcd(*shape, *per)
-        per = (fitting,) * len(per) if fitting >= _SMALLEST_BLOCK else per
+        per = (fitting,) * len(per) if fitting >= SMALLEST_BLOCK else per
     return entries(shape, per, whole=tensor.whole_groups)
 
 
