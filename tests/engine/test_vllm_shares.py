@@ -62,8 +62,9 @@ def reasons(folder, config, section, tensor, *, gpu="h100-sxm", version="0.33.0"
         (LLAMA, AWQ, 4, False),
         (LLAMA, AWQ, 8, True),
         (LLAMA, {**GPTQ, "group_size": 32}, 8, False),
-        (LLAMA, GPTQ, 8, False),  # Machete takes it on Hopper
-        (LLAMA, {**LLAMA, **GPTQ, "group_size": -1}, 8, False),
+        (LLAMA, GPTQ, 8, False),  # its kernels take a group that two ranks share
+        (LLAMA, ROUND, 8, False),
+        (LLAMA, {**GPTQ, "group_size": -1}, 8, False),
         (LLAMA, NVFP4, 8, False),
         ({**LLAMA, "intermediate_size": 8 * 1592}, NVFP4, 8, True),  # 1592 by 16
         (MOE, packed(32), 8, False),
@@ -78,9 +79,8 @@ def test_groups_stay_whole(tmp_path, config, section, tensor, refused):
     assert bool(reasons(tmp_path, config, section, tensor)) is refused
 
 
-def test_gptq_hangs_on_the_kernel_of_the_card(tmp_path):
-    assert reasons(tmp_path, LLAMA, GPTQ, 8, gpu="a100-80gb-sxm")
-    assert not reasons(tmp_path, LLAMA, GPTQ, 8, gpu="a100-80gb-sxm", dtype="float16")  # Exllama's
+def test_experts_that_do_not_divide_are_no_matter_of_groups(tmp_path):
+    assert not reasons(tmp_path, MOE, packed(32), 1, data_parallel_size=7)
 
 
 def test_the_hint_names_what_fits(tmp_path):

@@ -361,7 +361,6 @@ def _first_cut(asked: Asked, tp: int) -> Cut | None:
     return first_cut(
         asked.model,
         Ranks(tp, asked.args.data_parallel_size, asked.args.enable_expert_parallel),
-        dtype=asked.settings.dtype,
         asked=asked.args.quantization,
         capability=asked.device.capability,
         group_experts=not asked.release.is_before("0.33"),  # older ones are not known to check it

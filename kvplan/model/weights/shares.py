@@ -1,6 +1,6 @@
 """Where the ranks' shares of the quantised matrices would cut a block or a group of one scale.
 
-    group of a row-parallel matrix   the engine keeps whole groups of inputs on a rank (GPTQ, AWQ, compressed-tensors)
+    group of a row-parallel matrix   whole groups of inputs on a rank (AWQ, compressed-tensors; GPTQ's kernels cut them)
     block of FP8                     whole blocks of inputs of a row-parallel matrix, or outputs of a column-parallel
     experts                          their width on a rank: whole groups, or whole blocks where none finer is taken
     NVFP4                            ModelOpt's takes 16 inputs together
@@ -26,7 +26,6 @@ from kvplan.model.weights.tensors import Linear, Role
 from kvplan.record import dataclass
 from kvplan.same import Same
 
-_MACHETE_GROUPS, _MACHETE_TILE = (64, 128), (128, 64)  # of outputs and inputs
 _NVFP4_RUN = 16
 
 
@@ -52,7 +51,6 @@ def first_cut(
     model: ModelSpec,
     ranks: Ranks,
     *,
-    dtype: str,
     asked: str | None = None,
     capability: Capability = HOPPER,
     group_experts: bool = True,
@@ -66,7 +64,7 @@ def first_cut(
         whole = "shared_expert" in layer.parts[0].name and ranks.expert_parallel and ranks.data > 1
         if whole:  # with expert parallelism over data-parallel ranks each keeps its shared experts whole
             continue
-        found = _cut(layer, ranks, method, dtype, capability, group_experts=group_experts)
+        found = _cut(layer, ranks, method, group_experts=group_experts)
         if found is not None:
             return found
     return None
@@ -101,9 +99,7 @@ def _blocks(form: Form) -> bool:
     return isinstance(form, Fp8) and isinstance(form.scale, tuple)
 
 
-def _cut(
-    layer: _Layer, ranks: Ranks, method: str, dtype: str, capability: Capability, *, group_experts: bool
-) -> Cut | None:
+def _cut(layer: _Layer, ranks: Ranks, method: str, *, group_experts: bool) -> Cut | None:
     first = layer.parts[0]
     if first.role is Role.EXPERT:
         return None if ranks.expert_parallel else _cut_expert(layer, ranks.experts, method, group_experts=group_experts)
@@ -116,8 +112,8 @@ def _cut(
     form = layer.form
     match form:
         case Packed(group=int(unit)) if first.role is Role.ROW and unit < first.columns:
-            if _kernel_cuts_groups(form, first, sizes[0], method, dtype, capability):
-                return None
+            if form.layout == "gptq" or method == "auto-round":
+                return None  # the last kernel on the engine's list, Humming's, takes them as they are
         case Nvfp4(names="modelopt") if first.role is Role.ROW:
             unit = _NVFP4_RUN
         case Fp8(scale=(rows, columns)) if first.role is Role.ROW:
@@ -145,20 +141,11 @@ def _outputs(parts: tuple[Linear, ...], tensor: int) -> Iterator[int]:
         yield from sizes
 
 
-def _kernel_cuts_groups(
-    form: Packed, matrix: Linear, inputs: int, method: str, dtype: str, capability: Capability
-) -> bool:
-    """Say whether the kernel that the engine takes runs with a group that two ranks share; the others want it whole."""
-    rows, columns = _MACHETE_TILE
-    machete = capability == HOPPER and form.group in _MACHETE_GROUPS and not inputs % columns and not matrix.rows % rows
-    if form.layout == "gptq":
-        return machete or dtype == "float16"  # Exllama's
-    return form.layout == "awq" and method == "auto-round" and form.zero_points and machete
-
-
 def _cut_expert(layer: _Layer, ranks: int, method: str, *, group_experts: bool) -> Cut | None:
     first, form = layer.parts[0], layer.form
     width, other = (first.columns, first.rows) if first.axis else (first.rows, first.columns)
+    if width % ranks:  # which no quantisation is the cause of
+        return None
     size = _share(first, width, ranks)
     match form:
         case Packed(layout="compressed-tensors", group=int(unit)) if group_experts:
