@@ -24,7 +24,6 @@ from kvplan.units import GIB
 
 LOGS = Path(__file__).parent.parent / "tests" / "golden" / "vllm_logs.jsonl"
 HALF = 0.005  # GiB, half of the last printed digit
-BUCKETS = ("large_one", "large_several", "small_one", "small_several")
 
 
 @dataclass(frozen=True)

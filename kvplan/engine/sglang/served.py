@@ -31,7 +31,6 @@ from kvplan.model.spec import (
 from kvplan.record import dataclass
 
 _KINDS = (Full, Window, Chunked, Cross)
-_ENCODERS = ("vision_config", "audio_config", "sound_config")
 _NESTED = ("thinker_config", "llm_config", "language_config", "text_config")
 
 

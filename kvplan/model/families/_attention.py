@@ -139,17 +139,6 @@ def model_wide(heads: GroupedQuery, layers: int, types: Sequence[str] | None, wi
     return [heads.within(window if everywhere else None)] * layers
 
 
-def windows_by_layer_types(config: Fields, heads: GroupedQuery) -> list[Layer]:
-    """Return layers whose `layer_types` say sliding_attention or full_attention; the window is `sliding_window`."""
-    count = config.layers()
-    types = sliding_types(config, count)
-    if types is None:
-        raise config.lacks("layer_types")
-    if SLIDING not in types:
-        return [heads.full()] * count
-    return by_types(heads, types, config.integer("sliding_window"))
-
-
 # -- direction --------------------------------------------------------------------------------------------------------
 
 
