@@ -60,6 +60,16 @@ def _old(done: Run) -> Lock:
         raise
 
 
+def is_locked(done: Run, key: str) -> bool:
+    """Say whether a deployment has an entry in the lock as it was."""
+    return key in _old(done).deployments
+
+
+def is_known(done: Run, file: str) -> bool:
+    """Say whether the lock as it was has entries of a file, which is named as the current folder sees it."""
+    return seen_from(done.lock_path.parent, file) in _files(_old(done))
+
+
 def _covered(done: Run, file: str) -> bool:
     return covers(done.lock_path.parent, done.paths, file)
 

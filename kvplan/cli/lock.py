@@ -3,7 +3,7 @@
 import typer
 
 from kvplan.cli.checking import Configuration, EnvironmentFlag, GpuName, Isolated, Paths, StdinName, Variables
-from kvplan.errors import OK, HubUnreachable, UnreadableInput
+from kvplan.errors import OK, UNREACHABLE, USAGE, HubUnreachable, UnreadableInput
 
 
 def command(
@@ -19,7 +19,7 @@ def command(
     import os
     import sys
 
-    from kvplan.checks.locking import lock_of
+    from kvplan.checks.locking import is_known, is_locked, lock_of
     from kvplan.checks.run import run
     from kvplan.cli.checking import settings_of
     from kvplan.sources.lockfile import lock_text
@@ -28,11 +28,12 @@ def command(
 
     done = run(settings_of(paths, False, gpu, variables, environment, stdin_name, config, no_config), fresh=True)
     name = os.path.relpath(done.lock_path)
-    unasked = next((case for case in done.cases if not case.reachable), None)
-    if unasked is not None:
-        hint = f"{name} is left as it was"
-        raise HubUnreachable(f"{unasked.key} is not locked: {unasked.unplanned}", hint)
-    grave = next((problem for problem in done.problems if problem.grave), None)
+    unasked = [case for case in done.cases if not case.reachable]
+    lost = next((case for case in unasked if is_locked(done, case.key)), None)
+    if lost is not None:
+        raise HubUnreachable(f"{lost.key} cannot be locked anew: {lost.unplanned}", f"{name} is left as it was")
+    unread = [problem for problem in done.problems if problem.grave]
+    grave = next((problem for problem in unread if is_known(done, problem.file)), None)
     if grave is not None:
         raise UnreadableInput(f"{grave.file}:{grave.place.line}: {grave.message}", f"{name} is left as it was")
     locked = lock_of(done)
@@ -50,4 +51,4 @@ def command(
     kept = f", {locked.kept} of them kept, not in {asked}" if locked.kept else ""
     gone = f"; {locked.gone} gone" if locked.gone else ""
     sys.stdout.write(f"{name}: {counts}{kept}{gone}\n")
-    return OK
+    return USAGE if unread else UNREACHABLE if unasked else OK

@@ -134,10 +134,28 @@ def test_another_base_is_refused(capsys, folder, content):
 
 def test_a_file_that_cannot_be_read_leaves_the_lock_as_it_was(capsys, folder):
     (folder / "a.yaml").write_text(pod(POOL))
-    assert kvplan(capsys, "lock").code == 0
-    before = (folder / "kvplan.lock").read_text()
     (folder / "b.yaml").write_text("a: 1\n<<<<<<< HEAD\n")
+    assert kvplan(capsys, "lock").code == 2  # said, and nothing that was locked is lost
+    before = (folder / "kvplan.lock").read_text()
+    assert list(json.loads(before)["deployments"]) == ["a.yaml::Pod/llm#server"]
+    (folder / "a.yaml").write_text("a: 1\n<<<<<<< HEAD\n")
+    (folder / "b.yaml").write_text(pod(POOL))
     done = kvplan(capsys, "lock")
     assert done.code == 2
     assert "is left as it was" in done.err
     assert (folder / "kvplan.lock").read_text() == before
+
+
+def test_a_model_that_cannot_be_asked_for_costs_no_entry(capsys, folder):
+    (folder / "a.yaml").write_text(pod(POOL))
+    (folder / "b.yaml").write_text(pod(POOL, model="org/not-built-in"))
+    done = kvplan(capsys, "lock")
+    assert done.code == 3  # the new one is named, and the other is locked
+    assert "b.yaml::Pod/llm#server is not locked" in done.err
+    text = (folder / "kvplan.lock").read_text()
+    assert list(json.loads(text)["deployments"]) == ["a.yaml::Pod/llm#server"]
+    (folder / "a.yaml").write_text(pod(POOL, model="org/not-built-in"))
+    done = kvplan(capsys, "lock")
+    assert done.code == 3
+    assert "is left as it was" in done.err
+    assert (folder / "kvplan.lock").read_text() == text
